@@ -12,8 +12,8 @@ from benchmarks.common import keep
 from lab.cli.calibrate import looks_at, summarise
 from lab.hosts.agent.router import ROUTER_CHOICES
 from lab.hosts.choose import BACKENDS, open_network
+from lab.model.link import Link
 from lab.model.results import Calibration
-from lab.model.topology import Link
 from lab.model.units import BitRate, Duration
 from lab.run.progress import Lines
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 from lab.judge.quantile import quantile
 from lab.link.theory import frame_bytes
+from lab.model.link import DirectionName
 from lab.model.load import load_topology
-from lab.model.topology import DirectionName, LinkState, Topology
+from lab.model.topology import LinkState, Topology
 from lab.model.units import Duration
 
 ROUNDS = 4

@@ -32,8 +32,9 @@ from lab.clients.registry import parse_client
 from lab.link.theory import bdp_packets, ideal_goodput_bit_s, payload_per_segment
 from lab.model.cell import Cell
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.link import Link, carrier
 from lab.model.results import CellResult, Sample
-from lab.model.topology import Link, Topology, carrier
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import BitRate, Duration, Ratio, Size
 from lab.model.userland import Http3Server, TopologyUserlands, Userlands

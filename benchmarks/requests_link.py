@@ -15,7 +15,7 @@ from benchmarks.requests import KINDS, SIZE, all_done, peers
 from lab.hosts.virtual.machine import derived_seed
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.judge.sweep import turn_order
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.transfer import Transfer
 from lab.model.units import BitRate, Duration, Size
 from lab.net.pins import pin

@@ -21,8 +21,9 @@ from benchmarks.common import keep, one_line_end, say, table
 from lab.hosts.virtual.machine import Patience
 from lab.hosts.virtual.network import open_network
 from lab.link.theory import frame_bytes
+from lab.model.link import DirectionName
 from lab.model.results import TraceDelivery, TraceDirectionDelivery
-from lab.model.topology import DirectionName, Topology
+from lab.model.topology import Topology
 from lab.model.trace_file import find_trace, parse_mahimahi, parse_rates, with_trace
 from lab.net.delivered import SLOT_MS, certify_trace
 from lab.net.pins import pin

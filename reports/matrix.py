@@ -16,6 +16,7 @@ from lab.model.answer import Answer, asking
 from lab.model.cell_name import format_transfer
 from lab.model.clock import Clock
 from lab.model.figures import FIGURES, RATE, Figure
+from lab.model.link import Link
 from lab.model.matrix import (
     CalibrationSummary,
     Entry,
@@ -26,7 +27,7 @@ from lab.model.matrix import (
     Sweep,
 )
 from lab.model.results import Calibration, CellResult, ClientIdentity, DirectionName, VerdictName
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 from lab.store.stored_run import StoredRun
 
 

@@ -19,6 +19,7 @@ from lab.judge.interval import mean_interval
 from lab.model.answer import Answer, answer_of
 from lab.model.clock import NOT_IN_VIRTUAL_TIME, Clock, clock_words
 from lab.model.figures import FIGURES, Figure
+from lab.model.link import Link
 from lab.model.numbers import percent, signed
 from lab.model.results import (
     Calibration,
@@ -29,7 +30,6 @@ from lab.model.results import (
     Sample,
     count_line,
 )
-from lab.model.topology import Link
 from lab.store.bundle import again
 from reports.answer_text import indented, print_line, render_answers, skipped_lines, verdict_word
 from reports.answers import NOTHING, judged_words

@@ -15,7 +15,7 @@ from lab.hosts.virtual.machine import Patience
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.link.theory import frame_bytes, payload_per_segment
 from lab.model.errors import LabFault
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import BitRate, Duration
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin

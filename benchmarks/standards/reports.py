@@ -17,7 +17,7 @@ from lab.clients.registry import parse_client, resolve
 from lab.hosts.scripts import script_command
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.model.errors import LabFault
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.transfer import Transfer
 from lab.model.units import Size
 from lab.net.guard import assert_no_bypass

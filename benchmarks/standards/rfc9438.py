@@ -27,7 +27,7 @@ from lab.hosts.scripts import script_command
 from lab.hosts.virtual.machine import Patience
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.model.errors import LabFault, UsageProblem
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import Duration
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin

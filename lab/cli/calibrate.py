@@ -31,10 +31,10 @@ from lab.hosts.virtual.machine import derived_seed
 from lab.hosts.virtual.network import open_network as open_virtual
 from lab.judge.interval import mean_interval
 from lab.model.errors import EXIT_INVALID
+from lab.model.link import Link
 from lab.model.load import load_topology
 from lab.model.obeyed import real_time_lacks, refuse
 from lab.model.results import Calibration, Interval
-from lab.model.topology import Link
 from lab.model.units import Duration, Ratio
 from lab.net.calibrate import Tolerance, calibrate
 from lab.net.guard import assert_no_bypass

@@ -41,9 +41,10 @@ from lab.hosts.choose import Backend, attach, labs, open_live, open_network, tak
 from lab.hosts.host import Host, LiveNetwork, Network
 from lab.hosts.virtual.host import environment
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.link import Link
 from lab.model.load import load_topology, with_endpoint
 from lab.model.obeyed import real_time_lacks, refuse
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 from lab.model.units import Duration, Ratio
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import pin

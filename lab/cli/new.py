@@ -15,8 +15,8 @@ from lab.link.tc_line import read_line
 from lab.model.base import SLUG_PATTERN
 from lab.model.errors import UsageProblem
 from lab.model.files import write_faults, write_text
+from lab.model.link import LinkDirection, LinkOverride
 from lab.model.load import parse_topology
-from lab.model.topology import LinkDirection, LinkOverride
 from lab.model.units import Duration
 
 

@@ -15,7 +15,7 @@ from lab.hosts.choose import Backend, BackendChoice
 from lab.model.cell_name import parse_transfer
 from lab.model.clock import ClockChoice
 from lab.model.errors import UsageProblem
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.transfer import Transfer
 from lab.model.units import BitRate, Duration, Ratio, Size
 from reports.no_verdict import NoVerdict

@@ -8,8 +8,9 @@ import typer
 
 from lab.cli.listing import list_files, print_json
 from lab.cli.options import Json
+from lab.model.link import Link
 from lab.model.load import list_topologies, load_topology, publishers
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 
 
 def register(app: typer.Typer) -> None:

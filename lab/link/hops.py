@@ -25,7 +25,7 @@ from lab.link.theory import frame_bytes
 from lab.model.units import BitRate, Duration, Ratio
 
 if TYPE_CHECKING:
-    from lab.model.topology import DirectionName, LinkDirection
+    from lab.model.link import DirectionName, LinkDirection
 
 # A wire faster than any link: it only tells sizes apart. Its timer is late by 200 to 450 ns at every frame.
 _WIRE_RATE = BitRate(10_000_000_000)

@@ -24,7 +24,7 @@ from lab.model.units import BitRate, Duration, Queue, Ratio
 
 if TYPE_CHECKING:
     from lab.model.impairments import ManagedQueue
-    from lab.model.topology import LinkDirection
+    from lab.model.link import LinkDirection
 
 IN_ORDER = BitRate(100_000_000_000)
 # The rate before a policer. Packets that are due in the same instant leave netem together, and the policer's tbf has room for

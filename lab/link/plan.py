@@ -20,7 +20,7 @@ from lab.model.units import BitRate, Duration, Ratio
 
 if TYPE_CHECKING:
     from lab.model.impairments import Distribution, Loss
-    from lab.model.topology import LinkDirection
+    from lab.model.link import LinkDirection
 
 Verb = Literal["add", "replace", "change"]
 

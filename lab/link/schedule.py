@@ -9,7 +9,8 @@ from typing import NamedTuple
 from lab.link.layers import LayeredPlan, layered
 from lab.link.theory import ideal_goodput_bit_s, payload_per_segment
 from lab.link.trace import MS_NS, peak_bit_s, period_ns, slowest_bit_s
-from lab.model.topology import DirectionName, Link, LinkState, Schedule
+from lab.model.link import DirectionName, Link
+from lab.model.topology import LinkState, Schedule
 from lab.model.trace import Trace
 from lab.model.units import Ratio
 

@@ -20,7 +20,7 @@ from lab.link.plan import NETEM_DEFAULT_LIMIT, plan
 from lab.model.base import first_problem
 from lab.model.errors import UsageProblem
 from lab.model.impairments import Distribution
-from lab.model.topology import LinkDirection
+from lab.model.link import LinkDirection
 from lab.model.units import BitRate, Duration, Queue, Ratio
 
 _EXAMPLE = 'e.g. "tc qdisc add dev eth0 root netem delay 50ms rate 20mbit loss 1%" or "tcset eth0 --delay 50ms --rate 20Mbps"'

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lab.model.units import BitRate, Duration
 
 if TYPE_CHECKING:
-    from lab.model.topology import Link, LinkDirection
+    from lab.model.link import Link, LinkDirection
 
 ETHERNET_HEADER_BYTES = 14  # IEEE 802.3: two addresses and a type
 IPV4_HEADER_BYTES = 20  # RFC 791, no options

@@ -18,7 +18,8 @@ from itertools import pairwise
 from lab.link.layers import layered
 from lab.link.plan import QdiscPlan
 from lab.link.theory import frame_bytes, payload_per_segment
-from lab.model.topology import DirectionName, Link, LinkState
+from lab.model.link import DirectionName, Link
+from lab.model.topology import LinkState
 from lab.model.trace import Trace
 
 MS_NS = 1_000_000

@@ -10,7 +10,8 @@ from lab.model.base import Model
 from lab.model.cell_name import format_cell_name
 from lab.model.endpoint import LAB_PROTOCOLS, PROTOCOL_WORDS, protocol_words
 from lab.model.errors import did_you_mean
-from lab.model.topology import LinkDirection, Topology, carrier
+from lab.model.link import LinkDirection, carrier
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 
 

@@ -12,7 +12,8 @@ from pydantic import Field, model_validator
 
 from lab.model.base import Model, Slug
 from lab.model.impairments import Loss
-from lab.model.topology import Link, LinkOverride, Topology
+from lab.model.link import Link, LinkOverride
+from lab.model.topology import Topology
 from lab.model.units import BitRate, Duration, Queue, Ratio
 
 QUEUE = Queue.parse("50 packets")

@@ -14,8 +14,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from lab.model.clock import Clock
 from lab.model.errors import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_INVALID, EXIT_PASS
+from lab.model.link import Link, carrier
 from lab.model.sample import MOST_FILE_TIMES, BodyClock, ClientNumbers, HostLoad, Sample, WireCounters, WireSeries
-from lab.model.topology import Link, Topology, carrier
+from lab.model.topology import Topology
 from lab.model.transfer import Expectation, Transfer
 from lab.model.userland import UserlandFacts
 

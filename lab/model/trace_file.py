@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from lab.model.base import first_problem
 from lab.model.errors import UsageProblem, did_you_mean
+from lab.model.link import DirectionName, Link, LinkOverride
 from lab.model.paths import traces_dirs
-from lab.model.topology import DirectionName, Link, LinkOverride, Topology
+from lab.model.topology import Topology
 from lab.model.trace import LONGEST_MS, MOST_FRAMES, Trace, TraceDirection, TraceRtt, packed
 from lab.model.units import BitRate, Duration
 

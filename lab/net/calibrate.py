@@ -23,8 +23,8 @@ from lab.link.plan import queue_packets
 from lab.link.readback import backlog, drops
 from lab.model.clock import Clock as ClockName
 from lab.model.errors import LabFault
+from lab.model.link import Link, LinkDirection
 from lab.model.results import Calibration, DatagramCount, DirectionCalibration, DirectionName
-from lab.model.topology import Link, LinkDirection
 from lab.model.units import BitRate
 from lab.net.hops import count_datagrams, count_problems
 from lab.net.pins import assert_pinned

@@ -25,9 +25,10 @@ from lab.link.theory import payload_per_segment
 from lab.model import files
 from lab.model.cell import Cell
 from lab.model.errors import RoughwaterError
+from lab.model.link import carrier
 from lab.model.paths import cache_dir
 from lab.model.results import Calibration, Certificate
-from lab.model.topology import Topology, carrier
+from lab.model.topology import Topology
 from lab.model.trace import Trace
 from lab.net.calibrate import Tolerance, calibrate, wait_for_silence
 from lab.net.delivered import certify_trace

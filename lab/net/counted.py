@@ -11,7 +11,7 @@ from lab.hosts.host import Host, Network
 from lab.hosts.scripts import script_command
 from lab.link.counting import Arrival, Counted
 from lab.model.errors import LabFault
-from lab.model.topology import DirectionName
+from lab.model.link import DirectionName
 from lab.net.count_receiver_script import RECORD
 
 _SENDER = Path(__file__).with_name("count_sender_script.py")

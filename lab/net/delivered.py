@@ -19,8 +19,9 @@ from lab.link.schedule import fastest_bit_s
 from lab.link.theory import frame_bytes
 from lab.link.trace import planned_bytes
 from lab.model.errors import LabFault
+from lab.model.link import DirectionName
 from lab.model.results import TraceDelivery, TraceDirectionDelivery
-from lab.model.topology import DirectionName, Topology
+from lab.model.topology import Topology
 from lab.model.trace import Trace
 from lab.net.ports import PortReading, PortSampler
 from lab.net.scheduled import scheduled

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from lab.hosts.host import Completed, Network
 from lab.hosts.scripts import script_command
 from lab.model.errors import LabFault, UsageProblem
-from lab.model.topology import DirectionName
+from lab.model.link import DirectionName
 from lab.model.units import ByteRate
 from lab.net.flow_script import SLOT_NS
 

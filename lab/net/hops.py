@@ -8,8 +8,8 @@ from typing import NamedTuple
 from lab.hosts.host import Network
 from lab.link.counting import ALLOWED_SIGMA, Counted, chain_of
 from lab.link.theory import frame_bytes
+from lab.model.link import DirectionName, Link, LinkDirection
 from lab.model.results import DatagramCount
-from lab.model.topology import DirectionName, Link, LinkDirection
 from lab.model.units import BitRate
 from lab.net.counted import Flow, count
 

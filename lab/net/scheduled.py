@@ -12,7 +12,8 @@ from lab.hosts.scripts import script_command
 from lab.link import trace as traces
 from lab.link.schedule import Change, plan_changes, plan_state
 from lab.model.errors import LabFault, NotSupported, UsageProblem
-from lab.model.topology import DirectionName, Link, Schedule, Topology
+from lab.model.link import DirectionName, Link
+from lab.model.topology import Schedule, Topology
 from lab.model.trace import Trace
 from lab.net.shape import DIRECTIONS, router_port, shape, without_seed
 

@@ -12,7 +12,7 @@ from lab.link.layers import LayeredPlan, link_plan
 from lab.link.plan import QdiscPlan
 from lab.link.readback import compare
 from lab.model.errors import LabFault, NotSupported
-from lab.model.topology import DirectionName, Link
+from lab.model.link import DirectionName, Link
 from lab.net.qdiscs import read_qdiscs
 
 Qdiscs = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -13,10 +13,10 @@ from lab.clients.registry import parse_client
 from lab.model.base import first_problem
 from lab.model.endpoint import ProtocolName
 from lab.model.errors import ClientFault, NotSupported, UsageProblem
+from lab.model.link import Link
 from lab.model.load import load_topology
 from lab.model.obeyed import refuse
 from lab.model.results import Calibration, Sample, VerdictName
-from lab.model.topology import Link
 from lab.model.transfer import Transfer
 from lab.model.units import BitRate, ByteRate, Duration, Ratio, Size
 from lab.run.questions import Asking

@@ -18,9 +18,10 @@ from lab.judge.quantile import quantile
 from lab.link.schedule import Course, carried_bytes, course
 from lab.link.theory import ideal_goodput_bit_s
 from lab.model.errors import LabFault, NotSupported, UsageProblem
+from lab.model.link import DirectionName, carrier
 from lab.model.obeyed import refuse
 from lab.model.results import Sample
-from lab.model.topology import DirectionName, Topology, carrier
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Transfer
 from lab.model.units import Duration
 from lab.model.userland import NO_USERLANDS, Userlands

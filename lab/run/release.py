@@ -11,9 +11,10 @@ from lab.link.theory import ideal_goodput_bit_s
 from lab.model.cell import Cell
 from lab.model.cell_name import parse_cell_name
 from lab.model.clock import Clock, ClockChoice
+from lab.model.link import carrier
 from lab.model.load import load_topology
 from lab.model.study import BufferStudy
-from lab.model.topology import Topology, carrier
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import ByteRate, Size
 from lab.run.clocks import needs_real_time, needs_virtual_time

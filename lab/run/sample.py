@@ -21,8 +21,8 @@ from lab.link.readback import drops
 from lab.link.theory import ideal_goodput_bit_s
 from lab.model.diagnosis import Diagnosis
 from lab.model.endpoints import Endpoints
+from lab.model.link import Link, LinkDirection
 from lab.model.results import ClientNumbers, Sample, WireCounters, WireSeries
-from lab.model.topology import Link, LinkDirection
 from lab.model.transfer import Transfer
 from lab.net.pcap import KEYS_VARIABLE, capture, fetch_keys, keys_of
 from lab.net.ports import PortReading, PortSampler

@@ -16,8 +16,9 @@ from lab.hosts.host import Process
 from lab.model.answer import Answer, Observation
 from lab.model.cell import Cell
 from lab.model.errors import LabFault, NotSupported, UsageProblem
+from lab.model.link import Link
 from lab.model.results import Calibration, ClientIdentity, Sample, Verdict, VerdictName
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.userland import H3_SERVER
 from lab.net import shape

@@ -20,10 +20,11 @@ from lab.model.answer import Answer, Arm
 from lab.model.base import first_problem
 from lab.model.cell import Cell
 from lab.model.errors import UsageProblem
+from lab.model.link import carrier
 from lab.model.obeyed import refuse
 from lab.model.results import CellResult, Verdict
 from lab.model.threshold import Variable
-from lab.model.topology import Topology, carrier
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import ByteRate, Duration, Ratio, Size
 from lab.run.session import Session

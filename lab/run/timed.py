@@ -15,8 +15,8 @@ from lab.link.plan import queue_packets
 from lab.link.theory import frame_bytes
 from lab.model.clock import Clock
 from lab.model.endpoints import Endpoints
+from lab.model.link import LinkDirection
 from lab.model.results import BodyClock, ClientNumbers
-from lab.model.topology import LinkDirection
 from lab.model.transfer import Transfer
 from lab.model.units import Duration
 from lab.model.wiring import Ip

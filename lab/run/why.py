@@ -11,7 +11,7 @@ from lab.hosts.host import Completed, Network, Ports
 from lab.judge.diagnosis import FULL, Direction, Flows, Slice, diagnose
 from lab.link.hops import HOPS
 from lab.model.diagnosis import Diagnosis
-from lab.model.topology import Link, LinkDirection, carrier
+from lab.model.link import Link, LinkDirection, carrier
 from lab.model.transfer import Transfer
 from lab.net.ports import PortReading
 from lab.net.sockets import Look

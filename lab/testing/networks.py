@@ -9,8 +9,9 @@ from typing import Any
 
 from lab.model.base import YAML_SUFFIXES, first_problem
 from lab.model.errors import UsageProblem, did_you_mean
+from lab.model.link import Link
 from lab.model.load import load_topology
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 
 _REMEDY = '@pytest.mark.lab_link("lte"), or @pytest.mark.lab_link(rate="4 Mbit/s", rtt="120 ms", loss="1 %")'
 

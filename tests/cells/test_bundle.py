@@ -13,7 +13,8 @@ import pytest
 from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
 from lab.model.comparison import Comparison
-from lab.model.topology import Link, Topology
+from lab.model.link import Link
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import BitRate, ByteRate, Duration, Ratio, Size
 from lab.run.session import Options, Session

@@ -13,7 +13,7 @@ from lab.clients.registry import adapter_for, list_clients
 from lab.hosts.host import Process
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.model.errors import UsageProblem
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.transfer import ProtocolName, Transfer
 from lab.model.units import BitRate, Duration, Size
 from lab.net.pins import pin

@@ -10,7 +10,8 @@ import pytest
 
 from lab.model.answer import Answer, Fault
 from lab.model.errors import NotSupported
-from lab.model.topology import Link, Topology
+from lab.model.link import Link
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Transfer
 from lab.model.units import BitRate, Duration, Size
 from lab.run.events import faults

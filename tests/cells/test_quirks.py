@@ -13,8 +13,9 @@ from lab.judge.tolerance import LookPlan
 from lab.model.answer import Answer, Event
 from lab.model.cell import Cell
 from lab.model.errors import NotSupported
+from lab.model.link import Link
 from lab.model.load import load_topology
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import BitRate, Duration, Size
 from lab.net.pins import assert_pinned

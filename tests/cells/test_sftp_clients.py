@@ -11,8 +11,8 @@ from lab.assets import tools
 from lab.clients.registry import adapter_for
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.model.errors import UsageProblem
+from lab.model.link import Link
 from lab.model.results import Sample
-from lab.model.topology import Link
 from lab.model.transfer import Transfer
 from lab.model.units import BitRate, ByteRate, Duration, Size
 from lab.net.pins import pin

@@ -11,7 +11,7 @@ from lab.hosts.compose.docker import ask
 from lab.hosts.compose.network import ComposeNetwork, attach, open_network
 from lab.hosts.compose.project import containers
 from lab.model.errors import LabFault, UsageProblem
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import BitRate, Duration
 from lab.net.calibrate import calibrate
 from lab.net.guard import assert_no_bypass

@@ -18,8 +18,9 @@ from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.judge.tolerance import LookPlan
 from lab.link.theory import ETHERNET_HEADER_BYTES
 from lab.model.cell import Cell
+from lab.model.link import Link
 from lab.model.results import CellResult
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.net.shape import shape
 from lab.run.session import Options, Session

@@ -17,7 +17,7 @@ import pytest
 from lab.assets.uml import find as find_uml
 from lab.clients.ferry import find_ferry
 from lab.hosts.namespaces.network import NamespaceNetwork, open_network
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import BitRate, Duration
 from lab.net.pins import pin
 from lab.net.shape import shape

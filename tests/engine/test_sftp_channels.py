@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab.hosts.namespaces.network import NamespaceNetwork, open_network
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import BitRate, Duration
 from lab.net.pins import pin
 from lab.net.shape import shape

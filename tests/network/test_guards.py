@@ -8,7 +8,7 @@ import pytest
 
 from lab.hosts.namespaces.network import CLIENT_ADDRESS, SERVER_ADDRESS, NamespaceNetwork, open_network
 from lab.model.errors import LabFault
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import BitRate, Duration
 from lab.net.calibrate import calibrate
 from lab.net.guard import assert_no_bypass

@@ -10,7 +10,7 @@ import pytest
 
 from lab.hosts.namespaces.network import SERVER_ADDRESS, NamespaceNetwork, open_network
 from lab.link.readback import drops
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import BitRate, Duration, Queue, Ratio
 from lab.net.pins import pin
 from lab.net.ports import PortSampler

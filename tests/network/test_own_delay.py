@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab.hosts.namespaces.network import NamespaceNetwork
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import BitRate, Duration
 from lab.net.calibrate import calibrate
 from lab.net.shape import differences, shape

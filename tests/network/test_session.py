@@ -15,8 +15,9 @@ from lab.hosts.host import Network
 from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
 from lab.model.cell_name import parse_transfer
+from lab.model.link import Link
 from lab.model.results import Calibration, Certificate
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation
 from lab.net import shape as shaping
 from lab.net.calibrate import calibrate

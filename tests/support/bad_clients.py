@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from lab.model.cell import Cell
+from lab.model.link import Link
 from lab.model.results import CellResult
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import BitRate, Duration, Size
 from lab.run.session import Session

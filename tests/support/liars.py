@@ -7,7 +7,8 @@ from pathlib import Path
 
 from lab.clients.ferry import find_ferry
 from lab.model.cell import Cell
-from lab.model.topology import Link, Topology
+from lab.model.link import Link
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import BitRate, ByteRate, Duration, Size
 from tests.support.python_script import heading

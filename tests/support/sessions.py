@@ -10,7 +10,8 @@ import pytest
 from lab.hosts.host import Network
 from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
-from lab.model.topology import Link, Topology
+from lab.model.link import Link
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import BitRate, ByteRate, Duration, Ratio, Size
 from lab.net import shape as shaping

@@ -14,7 +14,7 @@ from typing import Any
 
 from lab.hosts.host import Completed, Ports, RouterFacts
 from lab.model.clock import Clock as ClockName
-from lab.model.topology import DirectionName
+from lab.model.link import DirectionName
 from lab.model.units import Duration
 
 FRAME = 1514

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from lab.model.link import Link
 from lab.model.results import CellResult, VirtualMachine
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 
 GUEST = VirtualMachine(
     seed=7,

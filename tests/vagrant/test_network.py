@@ -17,8 +17,8 @@ from lab.hosts.host import Network, RouterFacts
 from lab.hosts.ssh.linux import open_host
 from lab.hosts.vagrant import machines, network
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.link import Link
 from lab.model.load import load_topology
-from lab.model.topology import Link
 from lab.net.guard import assert_no_bypass
 from lab.net.pins import assert_pinned, pin
 from lab.net.shape import Shaped

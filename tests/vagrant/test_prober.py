@@ -29,9 +29,9 @@ from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
 from lab.model.endpoints import Endpoints
 from lab.model.errors import LabFault
+from lab.model.link import Link
 from lab.model.load import load_topology
 from lab.model.results import CellResult, Sample
-from lab.model.topology import Link
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import Size
 from lab.net.calibrate import calibrate

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
+from lab.model.link import Link
 from lab.model.results import CellResult
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import BitRate, ByteRate, Duration, Ratio, Size
 from lab.run.session import Options, Session

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from lab.hosts.virtual.network import open_network
 from lab.model.errors import LabFault
+from lab.model.link import Link
 from lab.model.paths import results_dir
 from lab.model.results import Calibration
-from lab.model.topology import Link
 from lab.net.calibrate import Tolerance, calibrate
 from lab.net.pins import pin
 from lab.net.shape import shape

@@ -17,7 +17,7 @@ from pathlib import Path
 from lab.hosts.scripts import script_command
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.model.diagnosis import Diagnosis
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.transfer import Transfer
 from lab.net.pins import pin
 from lab.net.ports import PortSampler

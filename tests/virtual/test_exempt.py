@@ -9,7 +9,7 @@ import pytest
 
 from lab.hosts.agent.places import SAMPLE_VARIABLE
 from lab.hosts.virtual.network import VirtualNetwork, open_network
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.net.shape import shape
 
 _LINK = Link.model_validate({"rate": "20 Mbit/s", "rtt": "20 ms", "jitter": "1 ms"})

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from lab.cli.main import app, register
 from lab.hosts.virtual.network import VirtualNetwork
 from lab.link.theory import ideal_goodput_bit_s, ideal_rtt_ms
+from lab.model.link import DirectionName
 from lab.model.load import load_topology
-from lab.model.topology import DirectionName
 from lab.net.bystander import bystander
 from lab.net.flow import Flow, flowing
 from lab.net.pins import pin

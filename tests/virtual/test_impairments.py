@@ -14,7 +14,7 @@ from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.link import counting
 from lab.link.counting import Claim, Counted
 from lab.link.theory import frame_bytes
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.net.counted import Flow, count
 from lab.net.shape import change, differences, shape
 from lab.store.run_dir import RunDir, read_cell

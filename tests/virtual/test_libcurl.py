@@ -10,8 +10,9 @@ from lab.assets import libcurl_build
 from lab.judge.tolerance import LookPlan
 from lab.model.cell import Cell
 from lab.model.cell_name import parse_transfer
+from lab.model.link import Link
 from lab.model.results import CellResult
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation
 from lab.model.units import BitRate, Duration
 from lab.run.session import Options, Session

@@ -9,8 +9,9 @@ import pytest
 from lab.hosts.virtual.machine import CHARGE_MOST_NS
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.model.clock import CHARGE_NS
+from lab.model.link import Link
 from lab.model.results import Calibration
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 from lab.net import certificates
 from lab.net.calibrate import Tolerance, calibrate
 from lab.net.pins import pin

@@ -6,7 +6,7 @@ import re
 
 from lab.hosts.agent.places import SAMPLE_VARIABLE
 from lab.hosts.virtual.network import VirtualNetwork, open_network
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.net.shape import shape
 
 _LOSSY = Link.model_validate({"rate": "20 Mbit/s", "rtt": "20 ms", "loss": "30 %", "jitter": "2 ms"})

@@ -14,7 +14,7 @@ from lab.hosts.virtual import processes, ready
 from lab.hosts.virtual.machine import Boot, Machine, Patience
 from lab.hosts.virtual.network import VirtualNetwork, Wired, open_network
 from lab.model.errors import LabFault
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.wiring import Wiring
 from lab.net.shape import shape
 from tests.support.waiting import until

@@ -11,8 +11,8 @@ import pytest
 from lab.hosts import loopback
 from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.model.errors import LabFault, NotSupported
+from lab.model.link import Link
 from lab.model.load import load_topology
-from lab.model.topology import Link
 from lab.model.units import BitRate
 from lab.model.wiring import Wiring
 from lab.net.guard import assert_no_bypass

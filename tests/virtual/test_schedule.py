@@ -17,7 +17,8 @@ from lab.hosts.virtual.network import VirtualNetwork
 from lab.link.plan import QdiscPlan, plan
 from lab.link.schedule import Change
 from lab.model.errors import LabFault
-from lab.model.topology import DirectionName, LinkState, Topology
+from lab.model.link import DirectionName
+from lab.model.topology import LinkState, Topology
 from lab.net.ports import PortReading, PortSampler
 from lab.net.scheduled import RunningSchedule, scheduled
 from lab.net.shape import DIRECTIONS, Shaped, read_back, router_port

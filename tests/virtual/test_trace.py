@@ -12,8 +12,9 @@ from rich.console import Console
 from lab.hosts.virtual.network import VirtualNetwork
 from lab.link.plan import plan
 from lab.model.errors import LabFault
+from lab.model.link import DirectionName, Link
 from lab.model.load import load_topology
-from lab.model.topology import DirectionName, Link, Topology
+from lab.model.topology import Topology
 from lab.model.trace import Trace, TraceDirection, packed
 from lab.net import delivered
 from lab.net.delivered import certify_trace, deliver

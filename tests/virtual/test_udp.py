@@ -11,8 +11,8 @@ import pytest
 from lab.clients.ferry import find_ferry
 from lab.hosts.virtual.network import VirtualNetwork
 from lab.model.errors import EXIT_PASS
+from lab.model.link import Link
 from lab.model.load import load_topology
-from lab.model.topology import Link
 from lab.net.counted import Flow, count
 from lab.net.hops import count_datagrams, count_problems
 from lab.net.qdiscs import read_qdiscs

@@ -19,7 +19,8 @@ from lab.hosts.wiring import LEAF
 from lab.link.layers import LayeredPlan, link_plan
 from lab.link.plan import LEAST_QUEUE_PACKETS, QdiscPlan
 from lab.model.errors import ClientFault, LabFault
-from lab.model.topology import DirectionName, Link, Topology
+from lab.model.link import DirectionName, Link
+from lab.model.topology import Topology
 from lab.model.transfer import Transfer
 from lab.model.units import Duration, Ratio
 from lab.net import shape

@@ -6,7 +6,8 @@ import pytest
 
 from lab.cli.harm import _line_size
 from lab.model.errors import UsageProblem
-from lab.model.topology import Link, Topology
+from lab.model.link import Link
+from lab.model.topology import Topology
 from lab.model.units import BitRate, Duration
 
 

@@ -25,10 +25,11 @@ from lab.hosts.host import Completed, Ports
 from lab.hosts.local import LocalHost
 from lab.link.plan import QdiscPlan, plan
 from lab.model.errors import LabFault, UsageProblem
+from lab.model.link import Link
 from lab.model.load import list_topologies, load_topology
 from lab.model.obeyed import refusal
 from lab.model.paths import project_root
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 from lab.run import container as hand
 from lab.run import container_health as health
 from lab.run.container import ContainerSetup

@@ -9,7 +9,7 @@ import pytest
 from lab.link.layers import LayeredPlan, link_plan
 from lab.link.readback import compare
 from lab.model.errors import UsageProblem
-from lab.model.topology import Link
+from lab.model.link import Link
 
 LINE = {"rate": "10 Mbit/s", "rtt": "20 ms"}
 NETEM = {"kind": "netem", "root": True}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lab.link.plan import LEAST_QUEUE_PACKETS, QdiscPlan, Verb, plan
 from lab.link.theory import bdp_packets
 from lab.model.errors import UsageProblem
-from lab.model.topology import Link, LinkDirection
+from lab.model.link import Link, LinkDirection
 from lab.model.units import BitRate, Duration, Ratio
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from lab.link.schedule import Course, carried_bytes, course, plan_changes, plan_state, slowest_goodput_bit_s
 from lab.link.theory import ideal_goodput_bit_s
-from lab.model.topology import DirectionName, Topology
+from lab.model.link import DirectionName
+from lab.model.topology import Topology
 from lab.model.units import BitRate, Duration
 
 PORTS: dict[DirectionName, str] = {"up": "eth1", "down": "eth0"}

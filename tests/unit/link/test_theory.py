@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.link import theory
-from lab.model.topology import Link, LinkDirection, LinkOverride
+from lab.model.link import Link, LinkDirection, LinkOverride
 from lab.model.units import BitRate, Duration
 
 

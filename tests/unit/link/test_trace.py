@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from lab.link.schedule import fastest_bit_s, slowest_goodput_bit_s
 from lab.link.trace import delay_change, gate_packets, opening_bytes, period_ns, planned_bytes, setup
-from lab.model.topology import Link, LinkState, Schedule
+from lab.model.link import Link
+from lab.model.topology import LinkState, Schedule
 from lab.model.trace import Trace, TraceDirection, packed
 from lab.model.units import BitRate, Duration
 

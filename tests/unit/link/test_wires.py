@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from lab.link.hops import HOPS, Hop, hops_of, removal
 from lab.link.theory import ideal_goodput_bit_s
-from lab.model.topology import Link
+from lab.model.link import Link
 
 LINE = {"rate": "20 Mbit/s", "rtt": "30 ms"}
 POLICED = {"policed": "8 Mbit/s", "burst": "100 kB"}

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lab.model.cell import Cell
-from lab.model.topology import Link, LinkOverride, Topology
+from lab.model.link import Link, LinkOverride
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import BitRate, ByteRate, Duration, Queue, Ratio, Size
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import BitRate, Duration
 from lab.net.calibrate import Reading, Schedule, cut_window, first_data_ns, full_ns, goodput_bit_s, schedule
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lab.model.errors import LabFault
+from lab.model.link import Link
 from lab.model.results import Calibration
-from lab.model.topology import Link
 from lab.model.units import Duration
 from lab.net.calibrate import Tolerance, calibrate, duplicates_received, wait_for_silence
 from lab.servers import iperf3

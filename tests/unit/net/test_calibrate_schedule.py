@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import BitRate, Duration
 from lab.net.calibrate import schedule
 

@@ -10,8 +10,9 @@ import pytest
 
 from lab.assets import kernel
 from lab.model.cell import Cell
+from lab.model.link import Link
 from lab.model.results import Calibration, Certificate, TraceDelivery, TraceDirectionDelivery
-from lab.model.topology import Link, Schedule, Topology
+from lab.model.topology import Schedule, Topology
 from lab.model.trace import Trace, TraceDirection, packed
 from lab.model.transfer import ClientSpec, Expectation, Transfer
 from lab.model.units import ByteRate, Size

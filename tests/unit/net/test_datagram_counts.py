@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from lab.model.link import Link, LinkDirection
 from lab.model.results import DatagramCount
-from lab.model.topology import Link, LinkDirection
 from lab.net.hops import Probe, allowed, count_problems, probes
 
 LINE = {"rate": "20 Mbit/s", "rtt": "30 ms"}

@@ -11,7 +11,8 @@ import pytest
 
 from lab.link.trace import planned_bytes
 from lab.model.errors import LabFault
-from lab.model.topology import Link, Schedule, Topology
+from lab.model.link import Link
+from lab.model.topology import Schedule, Topology
 from lab.model.trace import Trace, TraceDirection, packed
 from lab.net import delivered
 from lab.net.delivered import Delivered, certify_trace, compare, deliver

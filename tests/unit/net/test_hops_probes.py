@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lab.link.counting import Arrival, Counted
+from lab.model.link import Link, LinkDirection
 from lab.model.results import DatagramCount
-from lab.model.topology import Link, LinkDirection
 from lab.net import hops
 from lab.net.counted import Flow
 from lab.net.hops import Probe, allowed, count_datagrams, count_problems, probes

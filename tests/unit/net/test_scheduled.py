@@ -9,7 +9,8 @@ import pytest
 from lab.link.schedule import plan_changes, plan_state
 from lab.link.trace import delay_change, opening_bytes, setup
 from lab.model.errors import LabFault, NotSupported, UsageProblem
-from lab.model.topology import Link, Schedule, Topology
+from lab.model.link import Link
+from lab.model.topology import Schedule, Topology
 from lab.model.trace import Trace, TraceDirection, TraceRtt, packed
 from lab.model.units import Duration
 from lab.net import scheduled as module

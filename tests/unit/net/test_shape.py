@@ -13,7 +13,7 @@ import pytest
 from lab.hosts.host import Completed, Ports
 from lab.hosts.vagrant import network as vagrant
 from lab.model.errors import LabFault
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import BitRate, Duration
 from lab.net.shape import change, differences, shape
 from tests.support.local_host import LocalHost

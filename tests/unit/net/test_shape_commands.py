@@ -11,7 +11,7 @@ from lab.link.hops import hops_of, removal
 from lab.link.layers import LayeredPlan, link_plan
 from lab.link.plan import QdiscPlan
 from lab.model.errors import LabFault, NotSupported, UsageProblem
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import Duration
 from lab.net import shape as module
 from lab.net.qdiscs import read_qdiscs

@@ -15,7 +15,8 @@ from pydantic import BaseModel
 
 from lab.model.client import BufferSetting, ClientFile, LimitSetting
 from lab.model.libcurl import LibcurlSettings
-from lab.model.topology import Link, LinkDirection, Topology
+from lab.model.link import Link, LinkDirection
+from lab.model.topology import Topology
 from lab.model.trace import Trace, packed
 from lab.model.units import BitRate, ByteRate, Duration, Queue, Ratio, Size
 

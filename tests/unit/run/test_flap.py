@@ -13,7 +13,8 @@ import pytest
 from lab.hosts.host import Completed, Ports
 from lab.link.layers import layered
 from lab.model.errors import ClientFault, LabFault, NotSupported
-from lab.model.topology import Link, Topology
+from lab.model.link import Link
+from lab.model.topology import Topology
 from lab.model.transfer import Transfer
 from lab.model.units import Duration
 from lab.net.ports import PortCounters, PortReading

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lab.judge.cost import SCORE_FACT
 from lab.model.errors import LabFault
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.units import BitRate, Duration
 from lab.net.ports import PortCounters, PortReading
 from lab.run.cpu_score import CpuScore, parse_score

@@ -14,9 +14,9 @@ from lab.clients.curl import Curl
 from lab.clients.described import DescribedClient, load_client
 from lab.link.theory import ideal_goodput_bit_s
 from lab.model.endpoints import Endpoints
+from lab.model.link import Link
 from lab.model.paths import shipped_clients_dir
 from lab.model.results import Sample, WireSeries
-from lab.model.topology import Link
 from lab.model.transfer import Transfer
 from lab.model.units import BitRate, ByteRate, Size
 from lab.run.sample import burst_ratio, deviation_from_limit, patience_s, take_sample

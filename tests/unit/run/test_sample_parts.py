@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lab.hosts.host import Completed, Ports
+from lab.model.link import Link
 from lab.model.results import ClientNumbers, WireCounters
-from lab.model.topology import Link
 from lab.model.transfer import Transfer
 from lab.model.units import Size
 from lab.net.ports import Grid, PortCounters, PortReading

@@ -16,8 +16,8 @@ from lab.clients import usage
 from lab.hosts.host import Completed, Ports
 from lab.model.diagnosis import Diagnosis
 from lab.model.endpoints import Endpoints
+from lab.model.link import Link
 from lab.model.results import ClientNumbers, Sample
-from lab.model.topology import Link
 from lab.model.transfer import Transfer
 from lab.model.units import ByteRate, Size
 from lab.net.ports import PortCounters, PortReading

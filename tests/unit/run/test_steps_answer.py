@@ -13,7 +13,8 @@ import pytest
 
 from lab.hosts.host import RouterFacts
 from lab.model.errors import LabFault, NotSupported, UsageProblem
-from lab.model.topology import Link, Topology
+from lab.model.link import Link
+from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Transfer
 from lab.run import steps
 from lab.run.session import Session

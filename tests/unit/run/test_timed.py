@@ -12,8 +12,8 @@ import pytest
 from lab.clients.curl import Curl
 from lab.hosts.host import Completed
 from lab.model.clock import Clock
+from lab.model.link import Link
 from lab.model.results import ClientNumbers
-from lab.model.topology import Link
 from lab.model.transfer import Transfer
 from lab.model.units import ByteRate, Size
 from lab.net.datagrams import Datagram

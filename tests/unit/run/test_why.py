@@ -11,7 +11,7 @@ import pytest
 from lab.hosts.host import Completed, Ports
 from lab.judge.diagnosis import Direction, Flows, Slice
 from lab.model.diagnosis import Diagnosis
-from lab.model.topology import Link
+from lab.model.link import Link
 from lab.model.transfer import Transfer
 from lab.net.ports import PortCounters, PortReading
 from lab.net.sockets import Look

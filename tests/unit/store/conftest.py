@@ -11,6 +11,7 @@ import pytest
 
 from lab.judge.tolerance import LookPlan, judge_samples
 from lab.model.answer import Answer
+from lab.model.link import Link
 from lab.model.results import (
     Calibration,
     CellResult,
@@ -26,7 +27,7 @@ from lab.model.results import (
     WireCounters,
     WireSeries,
 )
-from lab.model.topology import Link, Topology
+from lab.model.topology import Topology
 from lab.model.transfer import Expectation, Transfer
 from lab.store.run_dir import RunDir
 from lab.store.stored_run import StoredRun

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from lab.judge.interval import mean_interval
 from lab.judge.tolerance import LookPlan, judge_samples, with_invalid
+from lab.model.link import Link
 from lab.model.results import Calibration, CellResult, count_line
-from lab.model.topology import Link
 from lab.model.transfer import Expectation
 from reports.text import CalibrationRow, calibration_table, render_run
 

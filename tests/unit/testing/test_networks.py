@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lab.model.errors import UsageProblem
+from lab.model.link import Link
 from lab.model.load import load_topology
-from lab.model.topology import Link
 from lab.testing.networks import topology_of
 
 OFFICE = "name: office\ndescription: An office.\nlink: {rate: 8 Mbit/s, rtt: 30 ms}\n"

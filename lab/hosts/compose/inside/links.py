@@ -18,7 +18,8 @@ from lab.model.errors import LabFault, UsageProblem
 from lab.model.units import BitRate, Duration, Ratio
 
 if TYPE_CHECKING:
-    from lab.model.topology import DirectionName, Topology
+    from lab.model.link import DirectionName
+    from lab.model.topology import Topology
 
 FOLDER = Path("/usr/lib/roughwater/links")
 DIRECTIONS: tuple[DirectionName, ...] = ("up", "down")
