@@ -126,6 +126,8 @@ def certificate_lines(cell: CellResult) -> list[Line]:
     lines = []
     for when, looks in (("before", cell.certificate.before), ("after", cell.certificate.after)):
         lines += [_look(when, look, cell.clock) for look in looks]
+    if path := cell.certificate.path:
+        lines += [_look(what, look, cell.clock) for what, look in path.looks.items()]
     return lines
 
 

@@ -191,6 +191,8 @@ def _facts(cell: CellResult) -> Table:
         for when, looks in (("before", cell.certificate.before), ("after", cell.certificate.after)):
             if looks:
                 table.add_row(f"link {when}", Text(_calibration_words(looks, cell.clock)))
+        for what, look in cell.certificate.path.looks.items() if cell.certificate.path else ():
+            table.add_row(what, Text(_calibration_words([look], cell.clock)))
     if why := why_words(cell.samples):
         table.add_row("why", Text(why))
     for line in _host_lines(cell):

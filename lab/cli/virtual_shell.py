@@ -14,7 +14,7 @@ from lab.cli.asked_files import put_asked_files
 from lab.cli.output import put_output, say
 from lab.hosts.host import Completed, shell_code
 from lab.hosts.virtual.machine import Patience
-from lab.judge.diagnosis import CHANGES, ONE_HOST, unexplained
+from lab.judge.diagnosis import CHANGES, ONE_HOST, SEVERAL_LINES, unexplained
 from lab.model.diagnosis import Diagnosis
 from lab.model.errors import UsageProblem
 from lab.model.topology import Topology
@@ -109,10 +109,11 @@ class VirtualShell:
         with PortSampler(self._network) as ports, Watch(self._network) as watch:
             done = self._start(words, changing)
             rows = ports.between(done.started_ns, done.ended_ns)
-            found = explain(self._network, watch, rows, done, None if changing else self._topology.link)
+            one_line = not changing and not self._topology.wiring.nodes
+            found = explain(self._network, watch, rows, done, self._topology.link if one_line else None)
         if found is None or not found.goodput_byte_s:
             return done, ""
-        return done, report(unexplained(found, CHANGES) if changing else found)
+        return done, report(found if one_line else unexplained(found, CHANGES if changing else SEVERAL_LINES))
 
     def _start(self, words: list[str], changing: RunningSchedule | None) -> Completed:
         if changing:

@@ -22,6 +22,7 @@ LIMIT_KEPT = 0.05
 FULL = 0.95
 """A line is full from this share of its rate on. Zhang and Siekkinen infer the bottleneck; the lab knows the rate."""
 CHANGES = "the link changes, and so does what it can carry"
+SEVERAL_LINES = "the path has several nodes, and one line is watched"
 """The reason for naming no cause on a link with a schedule."""
 ONE_HOST = "one host has no link to watch"
 """The reason for naming no cause where client and server are one host."""

@@ -175,7 +175,7 @@ class PolicedUdp(Model):
         return self
 
 
-def _form(value: Any) -> str:
+def form_of(value: Any) -> str:
     """The form in which a field was written: a text, or a mapping by its `model`."""
     if isinstance(value, dict):
         return f"<{value.get('model', 'mapping')}>"
@@ -185,14 +185,14 @@ def _form(value: Any) -> str:
 Loss = Annotated[
     Annotated[Ratio, Tag("<text>")] | Annotated[GilbertElliott, Tag("<gilbert-elliott>")] | Annotated[StateLoss, Tag("<state>")],
     Discriminator(
-        _form,
+        form_of,
         custom_error_type="loss_model",
         custom_error_message="loss needs a share (1 %), or a `model`: gilbert-elliott or state",
     ),
 ]
-Variation = Annotated[Annotated[Duration, Tag("<text>")] | Annotated[Jitter, Tag("<mapping>")], Discriminator(_form)]
-AnyQueue = Annotated[Annotated[Queue, Tag("<text>")] | Annotated[ManagedQueue, Tag("<mapping>")], Discriminator(_form)]
+Variation = Annotated[Annotated[Duration, Tag("<text>")] | Annotated[Jitter, Tag("<mapping>")], Discriminator(form_of)]
+AnyQueue = Annotated[Annotated[Queue, Tag("<text>")] | Annotated[ManagedQueue, Tag("<mapping>")], Discriminator(form_of)]
 Udp = Annotated[
     Annotated[Literal["open", "blocked"], Tag("<text>")] | Annotated[PolicedUdp, Tag("<mapping>")],
-    Discriminator(_form),
+    Discriminator(form_of),
 ]

@@ -226,9 +226,11 @@ def _place(location: Place) -> Place:
 
 
 def _fields(model: type[BaseModel], place: Place) -> list[str]:
-    """The fields of the model at `place`; empty where a part of `place` is not a model."""
+    """The fields of the model at `place`; empty where a part of `place` is neither a model nor an item of a list."""
     names = set(model.model_fields)
     for part in place:
+        if isinstance(part, int):
+            continue
         field = model.model_fields.get(str(part))
         found = _models(field.annotation) if field else []
         if not found:

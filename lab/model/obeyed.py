@@ -87,6 +87,7 @@ REAL_TIME: tuple[Refused, ...] = (
     Refused("Topology", "ip", "has IPv6", _VIRTUAL),
     Refused("Topology", "ipv6", "has IPv6", _VIRTUAL),
     Refused("Topology", "dns", "has a resolver", _VIRTUAL),
+    Refused("Topology", "path", "has a path", _VIRTUAL),
     Refused("ClientFile", "userland", "has a userland", _VIRTUAL),
 )
 """Fields that no network in real time obeys. The remedy is the front end's `elsewhere`."""
@@ -111,6 +112,10 @@ def _names(why: str) -> tuple[Refused, ...]:
         Refused("Topology", "ipv6", "has IPv6", why, remedy),
         Refused("Topology", "dns", "has a resolver", why, remedy),
     )
+
+
+def _path(why: str) -> Refused:
+    return Refused("Topology", "path", "has a path", why, "name a network without one")
 
 
 def _side(side: str, setting: str, has: str) -> Refused:
@@ -138,6 +143,7 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
             _schedule("and an event needs a link that stays as it is", "name a network without one"),
             _endpoint("and an event happens at the lab's own servers"),
             *_names("and an event happens to connections of IPv4, by addresses"),
+            _path("and an event happens on the judged link"),
         ),
     ),
     "workers": Facts(_BOTH, _CELLS),
@@ -163,6 +169,7 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
             _one_host("and a bystander shares a link", "name another network"),
             _endpoint("and both clients talk to the lab's own servers"),
             *_names("and the bystander speaks IPv4, by addresses"),
+            _path("and a bystander shares one link"),
         ),
     ),
     "shell": Facts(_BOTH, ("Topology",), "leave --clock, --backend and --router out"),
@@ -193,6 +200,7 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
             ),
             _endpoint("and a calibration runs the lab's own programs"),
             *_names("and a calibration runs over IPv4, by addresses"),
+            _path("and a calibration is of one link"),
             _one_host("to calibrate", "name another network"),
         ),
     ),

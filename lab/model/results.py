@@ -18,6 +18,7 @@ from lab.model.link import Link, carrier
 from lab.model.sample import MOST_FILE_TIMES, BodyClock, ClientNumbers, HostLoad, Sample, WireCounters, WireSeries
 from lab.model.topology import Topology
 from lab.model.transfer import Expectation, Transfer
+from lab.model.units import Duration
 from lab.model.userland import UserlandFacts
 
 # The parts of a sample may be imported from here as well.
@@ -116,6 +117,30 @@ class Calibration(Closed):
     trace: TraceDelivery | None = Field(None, description="what a link that follows a trace delivered of it; null for others")
 
 
+class NatProof(Closed):
+    """Words of a server to clients behind a NAT that were silent for shorter and for longer than it remembers."""
+
+    udp_idle: Duration = Field(description="as asked")
+    tcp_idle: Duration = Field(description="as asked")
+    waits_s: list[float] = Field(description="the silences: two of UDP, then two of TCP")
+    arrived: list[bool] = Field(description="whether a word after each silence arrived")
+    problems: list[str] = Field(description="each way in which the NAT was not as asked; empty if it was")
+
+
+class PathCertificate(Closed):
+    """Proof of a path with nodes besides the judged link."""
+
+    links: dict[str, Calibration] = Field(description="the calibration of each other link alone, by its node's name")
+    combined: Calibration = Field(description="all links together, counted at the last port in each direction")
+    nats: dict[str, NatProof] = Field(description="by the node's name")
+    problems: list[str] = Field(description="each way in which the path was not as asked; empty if it was")
+
+    @property
+    def looks(self) -> dict[str, Calibration]:
+        """Its calibrations by what they are of."""
+        return {**{f"node {name}": look for name, look in self.links.items()}, "path": self.combined}
+
+
 class Certificate(Closed):
     """Proof that the link had the properties asked of it, before and after the samples."""
 
@@ -123,6 +148,7 @@ class Certificate(Closed):
     congestion_control: str = Field(description="congestion control of both hosts, as the kernel calls it")
     goodput_tolerance: float = Field(description="how far goodput may be from theory, as a fraction of it")
     rtt_tolerance_ms: float = Field(description="how far the median ping may be from theory")
+    path: PathCertificate | None = Field(None, description="the rest of the path; null where the link is all of it")
     before: list[Calibration] = Field(description="calibrations before the first sample; the last one counts")
     after: list[Calibration] = Field(description="calibrations after the last sample; the last one counts")
     qdisc_commands: list[str] = Field(description="the tc commands as applied")

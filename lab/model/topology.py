@@ -14,7 +14,7 @@ from lab.model.link import SIDES, Link, LinkOverride
 from lab.model.trace import AnyTrace, Trace
 from lab.model.units import ONE_BDP, BitRate, Duration, Queue
 from lab.model.userland import TopologyUserlands
-from lab.model.wiring import Dns, Ip, Ipv6, Wiring
+from lab.model.wiring import ONLY_LINK, Dns, Ip, Ipv6, Path, Wiring, path_problem
 
 UNSHAPED_RATE = BitRate.parse("1 Gbit/s")
 """The rate that virtual time gives to a link without one."""
@@ -190,10 +190,30 @@ class Topology(Model):
         None, description="a resolver on the client's side of the link; default: the server's name is in a file; in virtual time"
     )
 
+    path: Path = Field(
+        ONLY_LINK,
+        description="nodes from client to server, with `link` at its place: other links and NATs; default: the link alone; in "
+        "virtual time",
+    )
+
     @model_validator(mode="after")
     def _unshaped_on_one_host(self) -> Self:
         if self.same_host and self.link != Link():
             raise ValueError("same_host has no router to shape a link (leave `link` out)")
+        return self
+
+    @model_validator(mode="after")
+    def _passable(self) -> Self:
+        if problem := path_problem(self.path):
+            raise ValueError(f"path: {problem}")
+        if self.path == ONLY_LINK:
+            return self
+        if self.same_host:
+            raise ValueError("same_host has no path (leave `path` out)")
+        if self.ip != 4:
+            raise ValueError("the nodes of a path know IPv4 alone (leave `path` or `ip` out)")
+        if self.link.mtu != Link().mtu or any(self.link.direction(side).has_hops for side in SIDES):
+            raise ValueError("a path carries all frames of 1500 bytes alike (leave mtu, hidden_mtu and udp out, or `path`)")
         return self
 
     @model_validator(mode="after")
@@ -236,7 +256,7 @@ class Topology(Model):
     @property
     def wiring(self) -> Wiring:
         """The part that is made with its hosts."""
-        return Wiring(self.same_host, self.ip, self.ipv6, self.dns)
+        return Wiring(self.same_host, self.ip, self.ipv6, self.dns, self.path)
 
     @property
     def ipv6_words(self) -> str:

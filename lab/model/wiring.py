@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from itertools import pairwise
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from lab.model.base import Model
+from lab.model.base import Model, Slug
+from lab.model.impairments import form_of
+from lab.model.link import Link
 from lab.model.units import Duration
 
 Ip = Literal[4, 6, "both"]
@@ -15,26 +19,40 @@ Ip = Literal[4, 6, "both"]
 DnsAnswer = Literal["address", "failure", "silence"]
 DnsKind = Literal["a", "aaaa"]
 # A resolver asks again after 5 s, and gives up after two rounds (resolv.conf(5)).
-_LONGEST_LOOKUP = Duration.parse("30 s")
+_LONGEST = Duration.parse("30 s")
+
+
+def _some_time(value: Duration) -> Duration:
+    if not 0 < value.ns <= _LONGEST.ns:
+        raise ValueError(f"{value} is out of range (more than 0, at most {_LONGEST})")
+    return value
+
+
+def _at_most(value: Duration) -> Duration:
+    if value > _LONGEST:
+        raise ValueError(f"{value} is out of range (at most {_LONGEST})")
+    return value
+
+
+_Wait = Annotated[Duration, AfterValidator(_at_most)]
 
 
 class SlowerIpv6(Model):
     """IPv6 that takes another way, which is longer."""
 
-    slower: Annotated[Duration, Field(gt=Duration(0), le=_LONGEST_LOOKUP)] = Field(
+    slower: Annotated[Duration, AfterValidator(_some_time)] = Field(
         description="the time that each packet of IPv6 to the server takes on top of the link's delay; answers take the link's"
     )
 
 
-Ipv6 = Literal["open", "dead", "unreachable"] | SlowerIpv6
+Ipv6State = Literal["open", "dead", "unreachable"]
+Ipv6 = Annotated[Annotated[Ipv6State, Tag("<text>")] | Annotated[SlowerIpv6, Tag("<mapping>")], Discriminator(form_of)]
 
 
 class DnsLookup(Model):
     """The answers to one kind of question."""
 
-    delay: Annotated[Duration, Field(le=_LONGEST_LOOKUP)] | None = Field(
-        None, description="time from the question to the answer; null: as for the other kind"
-    )
+    delay: _Wait | None = Field(None, description="time from the question to the answer; null: as for the other kind")
     answer: DnsAnswer = Field(
         "address",
         description="`address`; the code SERVFAIL with `failure`; nothing with `silence`, so that the asking side waits",
@@ -44,7 +62,7 @@ class DnsLookup(Model):
 class Dns(Model):
     """A resolver on the client's side of the link. Without one, the hosts have each other's names in a file."""
 
-    delay: Annotated[Duration, Field(le=_LONGEST_LOOKUP)] = Field(Duration(0), description="time from a question to its answer")
+    delay: _Wait = Field(Duration(0), description="time from a question to its answer")
     a: DnsLookup = Field(DnsLookup(), description="questions for an IPv4 address that differ")
     aaaa: DnsLookup = Field(DnsLookup(), description="questions for an IPv6 address that differ")
 
@@ -52,6 +70,76 @@ class Dns(Model):
         """The answers to that kind of question, with their delay."""
         own = self.a if kind == "a" else self.aaaa
         return own if own.delay is not None else own.model_copy(update={"delay": self.delay})
+
+
+JUDGED: Literal["link"] = "link"
+"""The place on a path of the topology's own link, which is the judged one."""
+_TAKEN = frozenset({JUDGED, "client", "router", "server", "wire"})
+_MOST_NODES = 8
+_LONGEST_IDLE = Duration.parse("60 min")
+_SECOND_NS = 1_000_000_000
+
+
+def _whole_seconds(value: Duration) -> Duration:
+    if value.ns % _SECOND_NS or not 0 < value.ns <= _LONGEST_IDLE.ns:
+        raise ValueError(f"{value} is out of range: a NAT counts full seconds (1 s to {_LONGEST_IDLE})")
+    return value
+
+
+_IdleTime = Annotated[Duration, AfterValidator(_whole_seconds)]
+
+
+class Nat(Model):
+    """A router that hides the client behind its own address, and forgets a connection that is idle for too long."""
+
+    tcp_idle: _IdleTime = Field(
+        Duration.parse("60 s"), description="idle time after which a TCP connection is forgotten, and its packets are dropped"
+    )
+    udp_idle: _IdleTime = Field(Duration.parse("30 s"), description="idle time after which answers to a UDP port are dropped")
+
+
+class PathNode(Model):
+    """A node on the path from client to server: another link, or a NAT."""
+
+    name: Slug = Field(description="name of the node, in results and problems")
+    link: Link | None = Field(None, description="another shaped hop, as `link`, without `mtu`, `hidden_mtu` and `udp`")
+    nat: Nat | None = Field(None, description="a NAT that hides what is on the client's side of it; `{}` for its defaults")
+
+    @property
+    def host(self) -> str:
+        """The name of its namespace."""
+        return f"node-{self.name}"
+
+    @model_validator(mode="after")
+    def _sane(self) -> Self:
+        if (self.link is None) == (self.nat is None):
+            raise ValueError(f"node {self.name} is either a link or a nat (write one of them)")
+        if self.link and not self.link.shaped:
+            raise ValueError(f"the link of node {self.name} asks for nothing (set rate or rtt)")
+        if self.link and (self.link.mtu != Link().mtu or any(self.link.direction(side).has_hops for side in ("up", "down"))):
+            raise ValueError(f"the link of node {self.name} cannot have an mtu, hidden_mtu or udp (set them in `link`)")
+        return self
+
+
+Path = tuple[
+    Annotated[Annotated[Literal["link"], Tag("<text>")] | Annotated[PathNode, Tag("<mapping>")], Discriminator(form_of)], ...
+]
+"""From client to server, with the judged link at its place."""
+
+
+ONLY_LINK: Path = (JUDGED,)
+
+
+def path_problem(path: Path) -> str:
+    """The reason why there is no such path; empty if there is."""
+    names = [each.name for each in path if isinstance(each, PathNode)]
+    if path.count(JUDGED) != 1:
+        return "a path has `link`, the judged one, exactly once"
+    if len(path) > _MOST_NODES:
+        return f"a path has at most {_MOST_NODES} nodes"
+    if taken := sorted({name for name in names if name in _TAKEN or names.count(name) > 1}):
+        return f"{', '.join(taken)} is the name of another node or host"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -62,6 +150,18 @@ class Wiring:
     ip: Ip = 4
     ipv6: Ipv6 = "open"
     dns: Dns | None = None
+    path: Path = ONLY_LINK
+
+    @property
+    def nodes(self) -> tuple[PathNode, ...]:
+        """The nodes of the path besides the judged link."""
+        return tuple(each for each in self.path if isinstance(each, PathNode))
+
+    @property
+    def hops(self) -> Iterator[tuple[str, str]]:
+        """Pairs of namespaces that a wire joins, from client to server."""
+        between = ["router" if isinstance(each, str) else each.host for each in self.path]
+        return pairwise(["client", *between, "server"])
 
     @property
     def has_ipv6(self) -> bool:

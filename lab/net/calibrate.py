@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -206,9 +206,15 @@ def goodput_bit_s(window: Window, *, udp: bool, mtu: int, duplicate_share: float
 
 
 def calibrate(
-    network: Network, link: Link, congestion_control: str, *, tolerance: Tolerance = Tolerance(), attempt: int = 1
+    network: Network,
+    link: Link,
+    congestion_control: str,
+    *,
+    tolerance: Tolerance = Tolerance(),
+    attempt: int = 1,
+    counted_at: Mapping[DirectionName, Network] | None = None,
 ) -> Calibration:
-    """One look at the link, both ways; a few seconds.
+    """One look at the link, both ways; a few seconds. A direction is counted at the router of its network in `counted_at`.
 
     Wires that treat UDP or large packets apart are taken away while the line is measured, and proven after that.
 
@@ -223,7 +229,8 @@ def calibrate(
     # A quarter of a second of them, but never too few for a median.
     probes = max(LEAST_PINGS, min(MOST_PINGS, int(0.25 / max(link.rtt.s, 0.001))))
     rtts = ping(network.prober, network.server.address, probes)
-    up, down = (_look(network, link, name, congestion_control, tolerance) for name in ("up", "down"))
+    places = {**dict.fromkeys(DIRECTIONS, network), **(counted_at or {})}
+    up, down = (_look(places[name], link, name, congestion_control, tolerance) for name in DIRECTIONS)
     ideal_ms = theory.ideal_rtt_ms(link)
     excess = statistics.median(rtts) - ideal_ms
     problems = []

@@ -10,8 +10,9 @@ import contextlib
 import hashlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -25,14 +26,15 @@ from lab.link.theory import payload_per_segment
 from lab.model import files
 from lab.model.cell import Cell
 from lab.model.errors import RoughwaterError
-from lab.model.link import carrier
+from lab.model.link import Link, carrier
 from lab.model.paths import cache_dir
-from lab.model.results import Calibration, Certificate
+from lab.model.results import Calibration, Certificate, PathCertificate
 from lab.model.topology import Topology
 from lab.model.trace import Trace
 from lab.net.calibrate import Tolerance, calibrate, wait_for_silence
 from lab.net.delivered import certify_trace
 from lab.net.guard import assert_no_bypass
+from lab.net.path import certify_path, shape_nodes
 from lab.net.pins import pin
 from lab.net.shape import Shaped, shape
 from lab.servers.iperf3 import launch as launch_iperf3
@@ -43,6 +45,7 @@ _EDITION = 2
 _locks: dict[str, threading.Lock] = {}
 _locks_lock = threading.Lock()
 
+Kept = TypeVar("Kept", Calibration, PathCertificate)
 Open = Callable[[int], Network]
 """A network in virtual time from its seed."""
 
@@ -70,14 +73,17 @@ def certified(topology: Topology, tolerance: Tolerance, charge: tuple[int, int],
     """The calibration of that link, from the cache or taken now. Raises LabFault where it cannot be taken."""
     key = certificate_key(topology, tolerance, charge)
     path = cache_dir() / "certificates" / f"{key}.json"
-    with _locks_lock:
-        lock = _locks.setdefault(key, threading.Lock())
-    with lock:
-        if found := _kept(path):
+    with _lock_of(key):
+        if found := _kept(path, Calibration):
             return found
         taken = take(topology, tolerance, opened, key)
         _keep(path, taken)
         return taken
+
+
+def _lock_of(key: str) -> threading.Lock:
+    with _locks_lock:
+        return _locks.setdefault(key, threading.Lock())
 
 
 def take(topology: Topology, tolerance: Tolerance, opened: Open, key: str) -> Calibration:
@@ -108,14 +114,14 @@ def _with_trace(network: Network, topology: Topology, found: Calibration) -> Cal
     return found.model_copy(update={"trace": delivery, "problems": problems, "ok": not problems})
 
 
-def _kept(path: Path) -> Calibration | None:
+def _kept(path: Path, kind: type[Kept]) -> Kept | None:
     try:
-        return Calibration.model_validate_json(path.read_text())
+        return kind.model_validate_json(path.read_text())
     except (OSError, ValidationError):
         return None
 
 
-def _keep(path: Path, taken: Calibration) -> None:
+def _keep(path: Path, taken: Calibration | PathCertificate) -> None:
     """Write the calibration atomically. If the cache cannot be written, the next session calibrates again."""
     with contextlib.suppress(OSError, RoughwaterError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -123,13 +129,50 @@ def _keep(path: Path, taken: Calibration) -> None:
             part.write_text(taken.model_dump_json(indent=1))
 
 
-def too_slow(cell: Cell, calibration: Calibration) -> str:
-    """The reason why the link is too slow to judge the cell's limit; empty if it is not."""
+def certified_path(
+    topology: Topology, links: Mapping[str, Calibration], tolerance: Tolerance, charge: tuple[int, int], opened: Open
+) -> PathCertificate:
+    """The proof of a path whose links have these calibrations, from the cache or taken now. Raises LabFault."""
+    key = _path_key(topology, tolerance, charge)
+    path = cache_dir() / "certificates" / f"path-{key}.json"
+    with _lock_of(key):
+        if found := _kept(path, PathCertificate):
+            return found
+        network = opened(derived_seed(0, "path", key))
+        try:
+            pin(network, topology.congestion_control)
+            assert_no_bypass(network)
+            wait_ready([launch_iperf3(network.server)])
+            shape(network, topology.link)
+            shape_nodes(network, topology)
+            taken = certify_path(network, topology, links, tolerance=tolerance)
+        finally:
+            network.close()
+        _keep(path, taken)
+        return taken
+
+
+def _path_key(topology: Topology, tolerance: Tolerance, charge: tuple[int, int]) -> str:
+    """The keys of its links in their order, and its nodes."""
+    alone = [topology.link, *(node.link for node in topology.wiring.nodes if node.link)]
+    keys = [certificate_key(only(topology, link), tolerance, charge) for link in alone]
+    nodes = [each if isinstance(each, str) else each.model_dump_json() for each in topology.path]
+    return hashlib.sha256(json.dumps([_EDITION, *keys, *nodes]).encode()).hexdigest()
+
+
+def only(topology: Topology, link: Link) -> Topology:
+    """A network of that link alone, as it is certified."""
+    return Topology(name=topology.name, description="-", link=link, congestion_control=topology.congestion_control)
+
+
+def too_slow(cell: Cell, calibration: Calibration, path: PathCertificate | None = None) -> str:
+    """The reason why the link, or the rest of the path, is too slow to judge the cell's limit; empty if they are not."""
     needed = cell.needed_byte_s
     if needed is None:
         return ""
     way = carrier(cell.transfer.direction)
-    carried_bit_s = (calibration.down if way == "down" else calibration.up).goodput_bit_s
+    looks = [calibration, *([path.combined] if path else [])]
+    carried_bit_s = min((look.down if way == "down" else look.up).goodput_bit_s for look in looks)
     if schedule := cell.topology.schedule:
         carried_bit_s = min(carried_bit_s, slowest_goodput_bit_s(cell.topology.link, schedule, way))
     if cell.topology.ip != 4:  # the certificate is of IPv4
@@ -147,20 +190,24 @@ def too_slow(cell: Cell, calibration: Calibration) -> str:
 def lab_problems(cell: Cell, certificate: Certificate) -> list[str]:
     """The reasons why the lab was not what it claims; empty when it was."""
     problems = [f"before: {problem}" for problem in certificate.before[-1].problems]
+    problems += certificate.path.problems if certificate.path else []
     if certificate.after:
         problems += [f"after: {problem}" for problem in certificate.after[-1].problems]
-    if slow := too_slow(cell, certificate.before[-1]):
+    if slow := too_slow(cell, certificate.before[-1], certificate.path):
         problems.append(slow)
     return problems
 
 
-def begin_certificate(cell: Cell, shaped: Shaped, before: list[Calibration], tolerance: Tolerance) -> Certificate:
+def begin_certificate(
+    cell: Cell, shaped: Shaped, before: list[Calibration], tolerance: Tolerance, path: PathCertificate | None = None
+) -> Certificate:
     """The certificate before the samples; the calibrations after them are still missing."""
     return Certificate(
         link=cell.topology.link,
         congestion_control=cell.topology.congestion_control,
         goodput_tolerance=tolerance.goodput,
         rtt_tolerance_ms=tolerance.rtt_ms,
+        path=path,
         before=before,
         after=[],
         qdisc_commands=list(shaped.commands),

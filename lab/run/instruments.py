@@ -10,8 +10,10 @@ from typing import Any
 from lab.hosts.choose import open_network, open_same_host
 from lab.hosts.host import Network
 from lab.model.results import Calibration, HostSnapshot, Sample
+from lab.model.topology import Topology
 from lab.net.calibrate import calibrate
 from lab.net.guard import assert_no_bypass
+from lab.net.path import shape_nodes
 from lab.net.pins import pin
 from lab.net.ports import PortSampler
 from lab.net.shape import Shaped, read_back, shape
@@ -33,6 +35,7 @@ class Instruments:
     assert_no_bypass: Callable[[Network], None] = assert_no_bypass
     start_servers: Callable[..., Servers] = start_servers
     shape: Callable[..., Shaped] = shape
+    shape_nodes: Callable[[Network, Topology], None] = shape_nodes
     read_back: Callable[[Network, Shaped], tuple[list[str], dict[str, list[dict[str, Any]]]]] = read_back
     calibrate: Callable[..., Calibration] = calibrate
     watch_ports: Callable[[Network], AbstractContextManager[PortSampler]] = PortSampler

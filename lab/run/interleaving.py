@@ -18,9 +18,10 @@ from lab.clients import windows
 from lab.clients.adapter import ClientAdapter
 from lab.clients.registry import assert_able, assert_speaks, assert_speaks_here, description_of, on_host, program_here
 from lab.judge.caveats import interruption_caveat
-from lab.judge.diagnosis import ONE_HOST, unexplained
+from lab.judge.diagnosis import ONE_HOST, SEVERAL_LINES, unexplained
 from lab.judge.host import host_quality, judge_on_host, most_set_aside
 from lab.judge.tolerance import LookPlan, judge_samples
+from lab.link.path import carrying
 from lab.model.cell import Cell
 from lab.model.errors import LabFault
 from lab.model.results import (
@@ -203,15 +204,15 @@ class Interleaving:
         lab, network, cell = self._lab, self._network, self.lanes[0].cell
         shaped = lab.shape(cell.topology)
         if self._virtual:
-            before = [lab.certified(cell.topology)]
+            before, path = [lab.certified(cell.topology)], lab.certified_path(cell.topology)
         else:
             self._idle_before = lab.idle if lab.calibration and lab.idle else lab.watch_idle()
-            before = [lab.calibration] if lab.calibration else lab.calibrate(cell.topology)
-        certificate = begin_certificate(cell, shaped, before, lab.options.tolerance)
-        if not before[-1].ok:
+            before, path = [lab.calibration] if lab.calibration else lab.calibrate(cell.topology), None
+        certificate = begin_certificate(cell, shaped, before, lab.options.tolerance, path)
+        if not before[-1].ok or (path and path.problems):
             lab.forget_link()
             return certificate
-        if too_slow(cell, before[-1]):
+        if too_slow(cell, before[-1], path):
             return certificate
         with lab.timed("transfer"):
             self._take_samples()
@@ -260,6 +261,8 @@ class Interleaving:
         """The reason why the cell's samples cannot be watched; empty where they can."""
         if cell.transfer.protocol == "h3":
             return "of QUIC the kernels and the wire know too little"
+        if cell.topology.wiring.nodes:
+            return SEVERAL_LINES
         if not self._virtual:
             return "real time has no processor to spare for looking"
         return "" if can_watch(self._network) else ONE_HOST
@@ -285,7 +288,7 @@ class Interleaving:
             index,
             pcap_dir=self._captures(lane.cell.id) if self._captures else None,
             ports=ports,
-            link=lane.cell.link_direction,
+            link=carrying(lane.cell),
             schedule=scheduled(self._network, lane.cell.topology),
             watched=lane.cell.topology.link if asked and not unwatched else None,
         )

@@ -19,7 +19,7 @@ from lab.model.cell import Cell
 from lab.model.clock import Clock
 from lab.model.endpoint import EndpointFile
 from lab.model.errors import LabFault, RoughwaterError
-from lab.model.results import Calibration, HostLoad, HostSnapshot
+from lab.model.results import Calibration, HostLoad, HostSnapshot, PathCertificate
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Transfer
 from lab.model.userland import NO_USERLANDS, Http3Server, UserlandFacts, Userlands
@@ -30,7 +30,7 @@ from lab.run.host_watch import Watcher
 from lab.run.instruments import Instruments
 from lab.run.options import Options
 from lab.run.progress import Progress
-from lab.run.userlands import check_http3, endpoint_of, http3_server, refuse_in_real_time, userlands_for
+from lab.run.userlands import check_http3, endpoint_of, http3_server, nodes_userlands, refuse_in_real_time, userlands_for
 from lab.run.virtual_machines import VirtualMachines
 from lab.servers.bundle import DEFAULT_PAYLOADS, SERVERS, ServerName, Servers, places
 from lab.store.provenance import machine_facts
@@ -148,6 +148,7 @@ class Lab:
         found = {host: get_userland(name, self.progress.step) for host, name in named.items()}
         if http3:
             check_http3(found.get("server"), http3)
+        found |= nodes_userlands(wiring, self.progress.step)
         self.userlands = {host: each.facts for host, each in found.items()}
         self.progress.step(f"{ids[0]}: booting its machine")
         network = self.machines.open_for(ids, payload_bytes, wiring=wiring, userlands=found)
@@ -226,6 +227,7 @@ class Lab:
             self.forget_link()
             self._by.pin(network, topology.congestion_control, topology.link.mtu)
             shaped = self._by.shape(network, topology.link)
+            self._by.shape_nodes(network, topology)
         self._shaped = (topology, shaped)
         return shaped
 
@@ -258,6 +260,14 @@ class Lab:
         with self.timed("calibrate"):
             self.progress.step(f"{topology.name}: the link's certificate")
             return self.machines.certified(topology)
+
+    def certified_path(self, topology: Topology) -> PathCertificate | None:
+        """The proof of the path besides the judged link, which is taken once and then kept; None where the link is all of it."""
+        if not topology.wiring.nodes:
+            return None
+        with self.timed("calibrate"):
+            self.progress.step(f"{topology.name}: the path's certificate")
+            return self.machines.certified_path(topology, nodes_userlands(topology.wiring, self.progress.step))
 
     # --- the machine under it ---------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from lab.judge.tolerance import LookPlan
+from lab.link.path import as_one_link
 from lab.link.theory import ideal_goodput_bit_s
 from lab.model.cell import Cell
 from lab.model.cell_name import parse_cell_name
@@ -131,11 +132,11 @@ class ReleaseRow:
     def transfer_s(self) -> float:
         """Seconds of one transfer by a client that keeps its limit or fills the link, and asks for the files of a set in turn."""
         topology, transfer = self.topology, self.transfer
-        ideal = ideal_goodput_bit_s(topology.link.direction(carrier(transfer.direction)))
+        ideal = ideal_goodput_bit_s(as_one_link(topology).direction(carrier(transfer.direction)))
         rate = min(ideal / 8 if ideal else _UNSHAPED_BYTE_S, transfer.limit_byte_s or _UNSHAPED_BYTE_S)
         turns = transfer.files / transfer.parallel if transfer.kept_set else 0
         round_trips = _ROUND_TRIPS_TO_SPEED + _ROUND_TRIPS_PER_FILE * turns
-        return transfer.total_bytes / rate + round_trips * topology.link.rtt.s
+        return transfer.total_bytes / rate + round_trips * as_one_link(topology).rtt.s
 
 
 def one_by_one(rows: Sequence[ReleaseRow]) -> list[ReleaseRow]:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from lab import __version__
 from lab.clients.registry import assert_speaks, userland_of
 from lab.hosts.host import Process
+from lab.link.path import carrying
 from lab.model.answer import Answer, Observation
 from lab.model.cell import Cell
 from lab.model.errors import LabFault, NotSupported, UsageProblem
@@ -132,7 +133,7 @@ class Steps:
             adapter,
             transfer,
             index,
-            link=cell.link_direction,
+            link=carrying(cell),
             schedule=scheduled(network, cell.topology),
             meanwhile=(lambda process: self._meanwhile(process, planned)) if planned else None,
         )

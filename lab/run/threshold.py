@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from lab import __version__
 from lab.judge.decide import VIRTUAL_PLAN, LookPlan
 from lab.judge.threshold import PROBES, Conclusion, Goal, Next, Trial, decide
+from lab.link.path import as_one_link
 from lab.link.theory import ideal_goodput_bit_s
 from lab.model.answer import Answer, Arm
 from lab.model.base import first_problem
@@ -64,7 +65,7 @@ def most_limit_byte_s(topology: Topology, direction: str, tolerance: Ratio) -> f
 
     None for a link without a rate.
     """
-    ideal = ideal_goodput_bit_s(topology.in_virtual_time().link.direction(carrier(direction)), ipv6=topology.ip != 4)
+    ideal = ideal_goodput_bit_s(as_one_link(topology.in_virtual_time()).direction(carrier(direction)), ipv6=topology.ip != 4)
     return ideal / 8 / (1 + tolerance.value) / 1.01 if ideal else None
 
 

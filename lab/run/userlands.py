@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from lab.assets.userlands import Userland
 from lab.assets.userlands import get as get_userland
 from lab.clients.registry import userland_of
+from lab.hosts.virtual.path import NAT_USERLAND, nats
 from lab.model.cell import Cell
 from lab.model.endpoint import EndpointFile
 from lab.model.errors import NotSupported, UsageProblem
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec
 from lab.model.userland import H3_SERVER, Http3Server, TopologyUserlands, Userlands
+from lab.model.wiring import Wiring
 from lab.servers.aioquic import PACKAGE as AIOQUIC_PACKAGE
 
 _LEAST_NGINX = (1, 25)
@@ -83,6 +85,11 @@ def found_userlands(named: Userlands, say: Callable[[str], None], http3: Http3Se
     if http3:
         check_http3(found.get("server"), http3)
     return found
+
+
+def nodes_userlands(wiring: Wiring, say: Callable[[str], None]) -> Mapping[str, Userland]:
+    """Those of the path's NATs, by the nodes' hosts, built where that must be."""
+    return {node.host: get_userland(NAT_USERLAND, say) for node in nats(wiring.nodes)}
 
 
 def http3_server_of(topology: Topology) -> Http3Server:

@@ -12,11 +12,11 @@ from lab.hosts.virtual.machine import CHARGE_MOST_NS, derived_seed
 from lab.hosts.virtual.network import open_network
 from lab.model.clock import CHARGE_NS
 from lab.model.errors import LabFault
-from lab.model.results import Calibration, VirtualMachine
+from lab.model.results import Calibration, PathCertificate, VirtualMachine
 from lab.model.topology import Topology
 from lab.model.wiring import PLAIN, Wiring
 from lab.net.calibrate import Tolerance
-from lab.net.certificates import certified
+from lab.net.certificates import certified, certified_path, only
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,12 @@ class VirtualMachines:
         """The calibration of that link, taken once, over IPv4. Raises LabFault where it cannot be taken."""
         boot = partial(self._boot, wiring=Wiring(same_host=topology.same_host))
         return certified(topology, self.tolerance, (self.charge_ns, CHARGE_MOST_NS), boot)
+
+    def certified_path(self, topology: Topology, userlands: Mapping[str, Userland]) -> PathCertificate:
+        """The proof of the path besides the judged link, taken once; `userlands` are its NATs'. Raises LabFault."""
+        links = {node.name: self.certified(only(topology, node.link)) for node in topology.wiring.nodes if node.link}
+        boot = partial(self._boot, wiring=topology.wiring, userlands=userlands)
+        return certified_path(topology, links, self.tolerance, (self.charge_ns, CHARGE_MOST_NS), boot)
 
     def _boot(
         self, seed: int, payload_bytes: int = 0, *, wiring: Wiring = PLAIN, userlands: Mapping[str, Userland] | None = None

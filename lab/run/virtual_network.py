@@ -10,9 +10,10 @@ from lab.hosts.virtual.network import VirtualNetwork, open_network
 from lab.model.topology import Topology
 from lab.model.userland import NO_USERLANDS, Userlands
 from lab.net.guard import assert_no_bypass
+from lab.net.path import shape_nodes
 from lab.net.pins import pin
 from lab.net.shape import shape
-from lab.run.userlands import found_userlands, http3_server_of, one_cell
+from lab.run.userlands import found_userlands, http3_server_of, nodes_userlands, one_cell
 from lab.servers.bundle import Servers, places, start_servers
 
 
@@ -42,12 +43,13 @@ def open_shaped(
         patience=patience,
         name=name,
         wiring=topology.wiring,
-        userlands=found_userlands(named, say, http3),
+        userlands={**found_userlands(named, say, http3), **nodes_userlands(topology.wiring, say)},
     )
     try:
         pin(network, topology.congestion_control, topology.link.mtu)
         assert_no_bypass(network)
         shape(network, topology.link)
+        shape_nodes(network, topology)
         servers = start_servers(
             network,
             places=places(topology.wiring),

@@ -34,7 +34,7 @@ from lab.model.load import load_topology
 from lab.model.results import CellResult, ClientIdentity, Closed
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation
-from lab.model.userland import H3_SERVER, TopologyUserlands, Userlands, release_of
+from lab.model.userland import H3_SERVER, HOSTS, TopologyUserlands, Userlands, release_of
 from lab.store.migrate import checked_version, upgrade
 from lab.store.run_dir import RunDir, parse_json, read_cell, validated
 
@@ -219,7 +219,9 @@ def asked_userlands(cell: CellResult) -> Userlands:
     }
     if cell.topology.served_by:
         implied["server"] = tuple(facts.name for host, facts in cell.userlands.items() if host == "server")
-    return Userlands(**{host: facts.name for host, facts in cell.userlands.items() if facts.name not in implied[host]})
+    # Nodes of a path have userlands of the lab's choice.
+    named_hosts = ((host, facts.name) for host, facts in cell.userlands.items() if host in HOSTS)
+    return Userlands(**{host: name for host, name in named_hosts if name not in implied[host]})
 
 
 def _client_words(client: ClientIdentity) -> list[str]:

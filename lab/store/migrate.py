@@ -319,9 +319,13 @@ def _asked_2_1(document: Document) -> dict[str, object]:
 
 
 def _asked_2_2(document: Document) -> dict[str, object]:
-    """2.3 has networks with IPv6 and a resolver. Before, a server's name was in a file, with an address of IPv4."""
-    topology = document.get("topology")
-    return {**document, **({"topology": _with(topology, ip=4, ipv6="open", dns=None)} if topology is not None else {})}
+    """2.3 has networks with IPv6, a resolver and nodes. Before, a link was all of the path, and a file had all addresses."""
+    grown = {**document}
+    if (topology := document.get("topology")) is not None:
+        grown["topology"] = _with(topology, ip=4, ipv6="open", dns=None, path=["link"])
+    if (certificate := document.get("certificate")) is not None:
+        grown["certificate"] = _with(certificate, path=None)
+    return grown
 
 
 _ANSWERS: tuple[Kind, ...] = ("answer", "study", "pair", "finding", "qualification")

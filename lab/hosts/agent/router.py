@@ -124,12 +124,18 @@ def kernel_router(wire: WireHost, found: Ports, addresses: Addresses, leaf_macs:
     script = [ip_batch(lines)]
     # A container cannot write /proc/sys, and its engine has set this.
     script += ["[ $(cat /proc/sys/net/ipv4/ip_forward) = 1 ] || echo 1 >/proc/sys/net/ipv4/ip_forward", _VERSIONS]
-    kernel, iproute2 = _versions(wire.run(["/bin/sh", "-ec", "\n".join(script)], root=True).text)
-    return (
-        wire.renamed("router", addresses.client_gateway),
-        found,
-        RouterFacts("kernel", kernel, iproute2, supports_seed(kernel, iproute2)),
-    )
+    facts = _facts(wire.run(["/bin/sh", "-ec", "\n".join(script)], root=True).text)
+    return wire.renamed("router", addresses.client_gateway), found, facts
+
+
+def kernel_facts(wire: Host) -> RouterFacts:
+    """The facts of a router that is this kernel."""
+    return _facts(wire.run(["/bin/sh", "-c", _VERSIONS]).text)
+
+
+def _facts(versions: str) -> RouterFacts:
+    kernel, iproute2 = _versions(versions)
+    return RouterFacts("kernel", kernel, iproute2, supports_seed(kernel, iproute2))
 
 
 def _uml_router(site: RouterSite) -> Callable[[], Router]:

@@ -19,7 +19,7 @@ import time
 
 from lab.hosts.agent import chores, frames, hostchan, keys, mounts, placing, project, roots, spawn, starter, syscalls
 from lab.hosts.agent.job import Job, content, interruptions, memory, take_result, tell_failure
-from lab.hosts.agent.places import CACHE_DIR, LAB_UID, MARSHAL_VERSION, STARTER, TICK_NS, next_tick
+from lab.hosts.agent.places import CACHE_DIR, LAB_UID, MARSHAL_VERSION, RUN_DIR, STARTER, TICK_NS, next_tick
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ class Guest:
         del blobs
         syscalls.unshare(syscalls.CLONE_NEWUTS if message.get("same_host") else syscalls.CLONE_NEWNET | syscalls.CLONE_NEWUTS)
         self.keep(str(message["name"]))
+        mounts.own_folders(f"{RUN_DIR}/lab/{message['name']}")
         syscalls.show_namespace(str(message["name"]))
         self.go("router")
         return {}, []

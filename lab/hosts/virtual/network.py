@@ -19,14 +19,14 @@ from lab.hosts.agent import router as middle
 from lab.hosts.agent.places import LAB_UID
 from lab.hosts.host import Host, Ports, RouterFacts
 from lab.hosts.namespaces.network import ADDRESSES, CLIENT_ADDRESS, PORTS, SERVER_ADDRESS, leaf_macs, leaf_script, ports_script
-from lab.hosts.virtual import ipv6, names, ready
+from lab.hosts.virtual import ipv6, names, path, ready
 from lab.hosts.virtual.host import VirtualClock, VirtualHost
 from lab.hosts.virtual.machine import CHARGE_MOST_NS, Boot, Machine, Patience
 from lab.model.clock import CHARGE_NS
 from lab.model.errors import LabFault
 from lab.model.paths import cache_dir
 from lab.model.units import Duration
-from lab.model.wiring import PLAIN, Wiring
+from lab.model.wiring import PLAIN, PathNode, Wiring
 
 # The lab's programs and servers, and room for what they write: payloads at both ends, and captures.
 _PROGRAMS_BYTES = 768 << 20
@@ -56,6 +56,8 @@ class VirtualNetwork:
     backend: str = "virtual"
     own_delay: Duration = field(default_factory=lambda: Duration(0))
     first_processes: tuple[int, ...] = ()
+    nodes: Mapping[str, VirtualHost] = field(default_factory=dict)
+    """The nodes of its path besides the router, by name, in the order from client to server."""
 
     @property
     def prober(self) -> Host:
@@ -130,7 +132,11 @@ def open_network(
     try:
         made = _network(machine, wired, name or f"virtual-{secrets.token_hex(3)}", roots, wiring)
         if wiring.dns:
-            names.start_resolver(made.wire, wiring)
+            nearest = wiring.path[0]
+            names.start_resolver(made.nodes[nearest.name] if isinstance(nearest, PathNode) else made.wire, wiring)
+        for node in path.nats(wiring.nodes):
+            assert node.nat is not None
+            made.nodes[node.name].under_test.run(["/bin/sh", "-ec", path.nat_script(node.nat)], root=True)
         # This ends a second after the start. Before, iputils' ping takes the clock's 0 seconds for a clock that it has not read
         # yet, and sends without waiting for its interval.
         made.vary(seed)
@@ -157,10 +163,16 @@ def _wire(machine: Machine, roots: Mapping[str, Userland], wiring: Wiring) -> Wi
     hosts = [VirtualHost(machine, name, address) for name, address in _ADDRESSES.items()]
     for host in hosts:
         machine.ask({"op": "namespace", "name": host.name})
-    wire.run(["/bin/sh", "-ec", ports_script()], root=True)
+    if wiring.nodes:
+        ports, found = _wire_path(machine, wire, wiring)
+    else:
+        wire.run(["/bin/sh", "-ec", ports_script()], root=True)
     for host, gateway in zip(hosts, (ADDRESSES.client_gateway, ADDRESSES.server_gateway), strict=True):
         host.run(["/bin/sh", "-ec", leaf_script(host.name, host.address, gateway, group=LAB_UID)], root=True)
-    _, ports, found = middle.kernel_router(wire, PORTS, ADDRESSES, leaf_macs())
+    if wiring.nodes:
+        path.prove_order(client=hosts[0], server=hosts[1], wiring=wiring)
+    else:
+        _, ports, found = middle.kernel_router(wire, PORTS, ADDRESSES, leaf_macs())
     if wiring.has_ipv6:
         _add_ipv6(machine, wire, hosts, wiring)
     # Only a newer tc can hand netem a seed. Without one netem's losses follow from the machine's own random numbers, whose seed
@@ -176,6 +188,19 @@ def _wire_one(machine: Machine, roots: Mapping[str, Userland], wiring: Wiring) -
         machine.ask({"op": "namespace", "name": name, "same_host": True})
     wire.run(["/bin/sh", "-ec", loopback.setup_script(group=LAB_UID)], root=True)
     return Wired(conditions, loopback.facts_of(wire), loopback.PORTS, loopback.PORTS)
+
+
+def _wire_path(machine: Machine, wire: VirtualHost, wiring: Wiring) -> tuple[Ports, RouterFacts]:
+    """Make the nodes of the path, and all wires; client and server are there, and get their addresses later."""
+    for node in wiring.nodes:
+        machine.ask({"op": "namespace", "name": node.host})
+    wire.run(["/bin/sh", "-ec", path.wires_script(wiring)], root=True)
+    for index, node_or_link in enumerate(wiring.path):
+        host = wire
+        if isinstance(node_or_link, PathNode):
+            host = VirtualHost(machine, node_or_link.host, "")
+        host.run(["/bin/sh", "-ec", path.node_script(wiring, index)], root=True)
+    return PORTS, middle.kernel_facts(wire)
 
 
 def _add_ipv6(machine: Machine, wire: VirtualHost, hosts: Sequence[VirtualHost], wiring: Wiring) -> None:
@@ -199,6 +224,7 @@ def _network(machine: Machine, wired: Wired, name: str, roots: Mapping[str, User
         VirtualHost(machine, host, address, on_loopback=same_host, userland=roots.get(host), address_6=addresses_6.get(host, ""))
         for host, address in addresses.items()
     )
+    nodes = {node.name: VirtualHost(machine, node.host, "", userland=roots.get(node.host)) for node in wiring.nodes}
     return VirtualNetwork(
         machine,
         client,
@@ -212,6 +238,7 @@ def _network(machine: Machine, wired: Wired, name: str, roots: Mapping[str, User
         random.Random(machine.boot.seed),  # noqa: S311 - a seed's own numbers are the point; nothing outside the machine trusts them
         wired.conditions,
         name=name,
+        nodes=nodes,
     )
 
 

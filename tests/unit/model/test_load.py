@@ -40,6 +40,7 @@ SHIPPED = [
     "far-500",
     "geo-satellite",
     "gigabit-far",
+    "home-wifi",
     "ipv6-20",
     "lan-20",
     "lan-50",
@@ -51,6 +52,7 @@ SHIPPED = [
     "lte",
     "made-lte",
     "metro-200",
+    "office-two-hops",
     "office-vpn",
     "policed-20",
     "reordering-20",
@@ -128,6 +130,11 @@ def test_a_network_of_your_own_comes_before_the_shipped_one(tmp_path: Path, monk
     [
         (GOOD.replace("rtt", "rtd"), 5, "link.rtd: unknown field; did you mean 'rtt'?"),
         (GOOD.replace("description", "descripton"), 2, "descripton: unknown field; did you mean 'description'?"),
+        (
+            GOOD + "path:\n  - link\n  - {name: a, nat: {tcp_idl: 2 s}}\n",
+            8,
+            "path.1.nat.tcp_idl: unknown field; did you mean 'tcp_idle'?",
+        ),
         (GOOD + "  up:\n    rat: 1 Mbit/s\n", 7, "link.up.rat: unknown field; did you mean 'rate'?"),
         (GOOD.replace("20 Mbit/s", "20 Mbitt/s"), 4, "link.rate: '20 Mbitt/s' is not a bit rate: unknown unit 'Mbitt/s'"),
         (GOOD.replace("30 ms", "30"), 5, "link.rtt: '30' is not a duration: it has no unit"),

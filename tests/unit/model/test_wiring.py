@@ -12,6 +12,7 @@ from lab.model.base import first_problem
 from lab.model.topology import Topology
 from lab.model.units import Duration
 
+NODE = {"name": "wifi", "link": {"rate": "50 Mbit/s", "rtt": "4 ms"}}
 LINE = {"rate": "20 Mbit/s", "rtt": "60 ms"}
 
 
@@ -31,6 +32,28 @@ def topology(**settings: Any) -> Topology:
         (
             {"link": {}, "same_host": True, "dns": {}},
             "same_host is reached as localhost, without a resolver (leave `ip` and `dns` out)",
+        ),
+        ({"path": []}, "path: a path has `link`, the judged one, exactly once"),
+        ({"path": ["link", "link"]}, "path: a path has `link`, the judged one, exactly once"),
+        ({"path": ["link", NODE, NODE]}, "path: wifi is the name of another node or host"),
+        ({"path": ["link", {**NODE, "name": "server"}]}, "path: server is the name of another node or host"),
+        ({"path": ["link", *({**NODE, "name": f"n{index}"} for index in range(8))]}, "path: a path has at most 8 nodes"),
+        ({"path": ["link", {"name": "wifi"}]}, "node wifi is either a link or a nat (write one of them)"),
+        ({"path": ["link", {**NODE, "nat": {}}]}, "node wifi is either a link or a nat (write one of them)"),
+        ({"path": ["link", {"name": "wifi", "link": {}}]}, "the link of node wifi asks for nothing (set rate or rtt)"),
+        (
+            {"path": ["link", {"name": "wifi", "link": {**LINE, "mtu": 1400}}]},
+            "the link of node wifi cannot have an mtu, hidden_mtu or udp (set them in `link`)",
+        ),
+        ({"path": ["link", NODE], "ip": 6}, "the nodes of a path know IPv4 alone (leave `path` or `ip` out)"),
+        (
+            {"path": ["link", NODE], "link": {**LINE, "mtu": 1400}},
+            "a path carries all frames of 1500 bytes alike (leave mtu, hidden_mtu and udp out, or `path`)",
+        ),
+        ({"path": ["link", NODE], "link": {}, "same_host": True}, "same_host has no path (leave `path` out)"),
+        (
+            {"path": ["link", {"name": "home", "nat": {"tcp_idle": "1500 ms"}}]},
+            "1500 ms is out of range: a NAT counts full seconds (1 s to 3600 s)",
         ),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 from lab.clients.registry import parse_client, resolve, userland_of
 from lab.hosts.host import Completed
 from lab.hosts.virtual import ipv6, names
+from lab.hosts.virtual import path as path_parts
 from lab.hosts.wiring import ROUTER_MACS
 from lab.link.hops import Hop
 from lab.model.endpoint import EndpointFile
@@ -79,7 +80,10 @@ def _wiring_effects(wiring: Wiring) -> Any:
     """The names that hosts know, the router's treatment of IPv6, and the resolver's answers."""
     ports = {"client": "to-client", "server": "to-server"}
     scripts = [ipv6.leaf_script("client"), ipv6.router_script(ports, ROUTER_MACS, wiring.ipv6)] if wiring.has_ipv6 else []
-    return wiring.same_host, names.files(wiring), scripts, names.resolver_words(wiring), places(wiring)
+    path = [path_parts.wires_script(wiring), *(path_parts.node_script(wiring, index) for index in range(len(wiring.path)))]
+    nats = [path_parts.nat_script(node.nat) for node in wiring.nodes if node.nat]
+    links = [(node.name, node.link) for node in wiring.nodes]
+    return wiring.same_host, names.files(wiring), scripts, names.resolver_words(wiring), places(wiring), path, nats, links
 
 
 class _ServersHost:

@@ -39,8 +39,12 @@ class Pair(NamedTuple):
 
 
 def leaves(model: type[BaseModel], above: str = "") -> Iterator[Leaf]:
+    """Those of a model. The link of a node is one: the fields of a link have pairs of their own, of the judged link."""
     for name, field in model.model_fields.items():
         parts = [*_parts(field.annotation)]
+        if (model.__name__, name) == ("PathNode", "link"):
+            yield Leaf(f"{above}{name}", model.__name__, Link)
+            continue
         models = [part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)]
         path = f"{above}{name}"
         if plain := [part for part in parts if part not in models and part is not type(None)]:
@@ -57,7 +61,7 @@ def _parts(annotation: Any) -> Iterator[Any]:
     elif origin in (Union, UnionType):
         for part in get_args(annotation):
             yield from _parts(part)
-    elif origin in (tuple, list) and any(_is_model(part) for part in get_args(annotation)):
+    elif origin in (tuple, list) and any(_is_model(found) for part in get_args(annotation) for found in _parts(part)):
         for part in get_args(annotation):
             if part is not Ellipsis:
                 yield from _parts(part)
@@ -110,6 +114,11 @@ OTHER: Mapping[tuple[str, str], Any] = {
     ("Topology", "congestion_control"): "reno",
     ("Topology", "same_host"): True,
     ("Topology", "ip"): 6,
+    ("Topology", "path"): ["link", {"name": "wifi", "link": {"rate": "5 Mbit/s"}}],
+    ("PathNode", "name"): "cable",
+    ("PathNode", "link"): {"rate": "7 Mbit/s"},
+    ("Nat", "tcp_idle"): "90 s",
+    ("Nat", "udp_idle"): "90 s",
     ("Topology", "ipv6"): "dead",
     ("SlowerIpv6", "slower"): "200 ms",
     ("Dns", "delay"): "30 ms",
@@ -199,6 +208,9 @@ def topology_pair(leaf: Leaf) -> Pair:
         without["schedule"]["steps"][0] = {"at": "1 s", "rtt": "50 ms", "rate": "10 Mbit/s"}
     if leaf.path.partition(".")[0] in ("ipv6", "dns"):
         without["ip"] = "both"
+    if leaf.path.startswith("path."):
+        node: Document = {"nat": {}} if ".nat." in leaf.path else {"link": {"rate": "5 Mbit/s"}}
+        without["path"] = [{"name": "wifi", **node}, "link"]
     *place, name = leaf.path.split(".")
     if place[:1] == ["endpoint"]:
         without["endpoint"] = copy.deepcopy(ENDPOINT)

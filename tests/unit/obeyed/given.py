@@ -18,7 +18,7 @@ from lab.model.clock import Clock
 from lab.model.load import load_topology
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec
-from lab.model.userland import TopologyUserlands, UserlandFacts
+from lab.model.userland import HOSTS, TopologyUserlands, UserlandFacts
 from lab.model.wiring import PLAIN, Wiring
 from lab.run.options import Options
 from lab.run.session import Session
@@ -104,7 +104,7 @@ class Given:
     ) -> Any:
         """A network; with the names of its userlands."""
         wiring = Wiring(same_host=True) if same_host else wiring
-        self.note(wiring=wiring, userland_names={host: each.name for host, each in (userlands or {}).items()})
+        self.note(wiring=wiring, userland_names={host: each.name for host, each in (userlands or {}).items() if host in HOSTS})
         network = MagicMock(backend="fake", backend_facts={"path": ""}, virtual_facts=None)
         network.clock.kind = kind
         network.router_facts = RouterFacts("none" if wiring.same_host else "kernel", "", "", supports_seed=True)

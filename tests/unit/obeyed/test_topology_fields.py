@@ -50,6 +50,7 @@ DOCUMENTS: dict[str, Document] = {
     "a server's userland": {"link": _LINE, "userlands": {"server": "debian:13", "http3": "aioquic"}},
     "one host": {"same_host": True},
     "endpoint": {"link": _LINE, "endpoint": ENDPOINT},
+    "a path": {"link": _LINE, "path": [{"name": "wifi", "link": _LINE}, {"name": "home", "nat": {}}, "link"]},
     "two families": {"link": _LINE, "ip": "both", "ipv6": "dead", "dns": {"delay": "20 ms"}},
 }
 """Together they set every part, one with the other where a link may have both."""

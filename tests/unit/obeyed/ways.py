@@ -187,6 +187,7 @@ def _furnished(given: Given) -> Session:
     session.lab.machines = SimpleNamespace(  # type: ignore[assignment]
         open_for=given.boots,
         certified=lambda _: make_calibration(),
+        certified_path=lambda *_: None,
         sample_seed=lambda *_: 1,
         facts=lambda _: None,
     )
@@ -253,6 +254,7 @@ def _opens_shaped(given: Given) -> None:
         pin=given.pins,
         assert_no_bypass=lambda _: None,
         shape=given.shapes,
+        shape_nodes=lambda *_: None,
         start_servers=given.serves,
     )
 

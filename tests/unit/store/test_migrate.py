@@ -96,7 +96,16 @@ def test_what_1_0_did_not_know_is_written_as_not_known() -> None:
     assert upgraded["verdict"]["method"] is None
     assert (upgraded["verdict"]["host_notes"], upgraded["verdict"]["cause"]) == ([], None)
     link = {**document["topology"]["link"], "udp": "open", "hidden_mtu": None}
-    grown = {"same_host": False, "schedule": None, "userlands": None, "endpoint": None, "ip": 4, "ipv6": "open", "dns": None}
+    grown = {
+        "same_host": False,
+        "schedule": None,
+        "userlands": None,
+        "endpoint": None,
+        "ip": 4,
+        "ipv6": "open",
+        "dns": None,
+        "path": ["link"],
+    }
     assert upgraded["topology"] == {**document["topology"], "link": link, **grown}
     assert upgraded["certificate"]["link"]["udp"] == "open"
     assert upgraded["transfer"] == {**document["transfer"], "no_file": False, "repeat": False}

@@ -47,6 +47,8 @@ FREE = {
     "Observation.facts": "what was seen, by name; each question has its own",
     "RunRecord.verdicts": "by id",
     "RunRecord.skipped": "by id",
+    "PathCertificate.links": "by the name of a node, which the topology chooses",
+    "PathCertificate.nats": "by the name of a node, which the topology chooses",
     "VirtualMachine.conditions": "by condition; a kernel to come may need others",
 }
 UNIT_IN_NAME = re.compile(r"_(s|ms|ns|bit_s|byte_s|bytes|mhz|mbps|ratio|share|cores|per_s|per_gb|per_file)$")
