@@ -22,6 +22,7 @@ from lab.model.link import Link
 from lab.model.results import CellResult
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
+from lab.model.wiring import Wiring
 from lab.net.shape import shape
 from lab.run.session import Options, Session
 from lab.servers import aioquic
@@ -175,7 +176,7 @@ def test_handshakes_get_through(network: VirtualNetwork, kind: str) -> None:
 
 def test_over_ipv6(debian: Userland) -> None:
     """Only over the loopback: the lab's links have IPv4."""
-    made = open_network(seed=1, userlands={"server": debian}, same_host=True)
+    made = open_network(seed=1, userlands={"server": debian}, wiring=Wiring(same_host=True))
     try:
         assert_served(made, "nothing", loopback.NAME, loopback.ADDRESS_6)
     finally:

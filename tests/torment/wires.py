@@ -107,7 +107,7 @@ class _Tap(_Script):
         self._ring = Ring()
         self._table = os.memfd_create("tcp")
         os.write(self._table, _TABLE % 0)
-        self._looks = tap_script.Looks(tap_script.Tap(loopback=False), self._ring.memory, self._table, self._due)
+        self._looks = tap_script.Looks(tap_script.Tap(loopback=False), self._ring.memory, [self._table], self._due)
         self._wire: Wire | None = None
         self._passed = 0
         os.write(self._output, b"roughwater-tap 1 eth0\n")
