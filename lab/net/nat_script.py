@@ -15,7 +15,7 @@ import time
 
 _WORD_BYTES = 64
 # Several round trips, and what TCP needs to send a word again.
-_PATIENCE_S = 20.0
+_PATIENCE_S = 8.0
 
 
 def waits_of(words: list[str]) -> list[tuple[int, int]]:
@@ -30,6 +30,7 @@ def serve(address: str, port: int, waits: list[tuple[int, int]]) -> None:
     due: list[tuple[int, socket.socket, tuple[str, int] | None, bytes]] = []
     for index, (kind, wait_ns) in enumerate(waits):
         sock = socket.socket(socket.AF_INET, kind)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((address, port + index))
         if kind == socket.SOCK_STREAM:
             sock.listen(1)

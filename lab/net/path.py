@@ -13,10 +13,12 @@ from lab.hosts.host import Network
 from lab.hosts.scripts import script_command
 from lab.hosts.virtual.host import VirtualHost
 from lab.hosts.virtual.network import VirtualNetwork
+from lab.hosts.virtual.path import memory_script
 from lab.link.path import as_one_link
 from lab.model.errors import LabFault
 from lab.model.results import Calibration, NatProof, PathCertificate
 from lab.model.topology import Topology
+from lab.model.units import Duration
 from lab.model.wiring import Nat, PathNode
 from lab.net.calibrate import Tolerance, calibrate
 from lab.net.pins import pin_ports
@@ -27,6 +29,9 @@ _NAT_SCRIPT = Path(__file__).with_name("nat_script.py")
 _SOON, _LATE = 0.9, 1.1
 _WANTED = (True, False, True, False)
 _NAT_PORT = 7707
+_PATIENT = Nat(tcp_idle=Duration.parse("60 min"))
+# By then the server listens.
+_BOUND_S = 0.5
 
 
 def at_node(network: Network, node: VirtualHost) -> Network:
@@ -54,6 +59,10 @@ def certify_path(
     """The proof of a path that is shaped, on a network of its own; `links` are the calibrations of its nodes' links."""
     made = _virtual(network)
     hosts = [made.nodes[each.name] if isinstance(each, PathNode) else made.wire for each in topology.path]
+    nodes = {node.name: node.nat for node in topology.wiring.nodes if node.nat}
+    # The connection that controls a calibration is silent for seconds.
+    for name in nodes:
+        made.nodes[name].run(["/bin/sh", "-ec", memory_script(_PATIENT)], root=True)
     # The last port towards the server is the last node's, and the last one towards the client is the first node's.
     found = calibrate(
         network,
@@ -62,7 +71,9 @@ def certify_path(
         tolerance=tolerance,
         counted_at={"up": at_node(network, hosts[-1]), "down": at_node(network, hosts[0])},
     )
-    nats = {node.name: _prove_nat(network, node.nat) for node in topology.wiring.nodes if node.nat}
+    for name, nat in nodes.items():
+        made.nodes[name].run(["/bin/sh", "-ec", memory_script(nat)], root=True)
+    nats = {name: _prove_nat(network, nat) for name, nat in nodes.items()}
     proofs: dict[str, Calibration | NatProof] = {**links, **nats}
     return PathCertificate(
         links=dict(links),
@@ -80,6 +91,7 @@ def _prove_nat(network: Network, nat: Nat) -> NatProof:
     waits = [round(share * idle.ns) for idle in (nat.udp_idle, nat.tcp_idle) for share in (_SOON, _LATE)]
     words = [str(_NAT_PORT), *map(str, waits)]
     served = network.server.start(script_command(network.server, _NAT_SCRIPT, "server", network.server.address, *words))
+    network.clock.sleep(_BOUND_S)
     try:
         asked = network.client.run(
             script_command(network.client, _NAT_SCRIPT, "client", network.server.address, *words),

@@ -91,14 +91,18 @@ def node_script(wiring: Wiring, index: int) -> str:
 
 def nat_script(nat: Nat) -> str:
     """On a node whose root has nft: what it does to addresses, and when it forgets."""
+    return "\n".join(["nft -f - <<END", _RULES.format(out=PORTS.server) + "END", memory_script(nat)])
+
+
+def memory_script(nat: Nat) -> str:
+    """On the node of a NAT: when it forgets. Connections that are there keep what they had until their next packet."""
     seconds = {
         "tcp_loose": 0,
         "tcp_timeout_established": nat.tcp_idle.ns // 10**9,
         "udp_timeout": nat.udp_idle.ns // 10**9,
         "udp_timeout_stream": nat.udp_idle.ns // 10**9,
     }
-    writes = [f"echo {value} >{_CONNTRACK}{name}" for name, value in seconds.items()]
-    return "\n".join(["nft -f - <<END", _RULES.format(out=PORTS.server) + "END", *writes])
+    return "\n".join(f"echo {value} >{_CONNTRACK}{name}" for name, value in seconds.items())
 
 
 def prove_order(client: Host, server: Host, wiring: Wiring) -> None:
