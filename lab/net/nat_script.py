@@ -2,7 +2,8 @@
 
 usage: nat_script.py server|client ADDRESS PORT UDP_NS UDP_NS TCP_NS TCP_NS
 
-The client opens two UDP ports and two TCP connections, and is silent after a word. The server answers each after its time.
+The client opens two UDP ports and two TCP connections, and is silent after a word. The server answers each after its time. A word
+of UDP is said several times at once, because a link may lose it.
 The client prints a line for each: its number, and the address by which the server knows it, or `-` if no word arrived in time.
 """
 
@@ -14,6 +15,7 @@ import sys
 import time
 
 _WORD_BYTES = 64
+_TIMES = 4
 # Several round trips, and what TCP needs to send a word again.
 _PATIENCE_S = 8.0
 
@@ -42,6 +44,7 @@ def serve(address: str, port: int, waits: list[tuple[int, int]]) -> None:
             asked, kind, wait_ns = key.data
             if kind == socket.SOCK_DGRAM:
                 _, peer = asked.recvfrom(_WORD_BYTES)
+                due = [entry for entry in due if entry[1] is not asked]
                 due.append((time.monotonic_ns() + wait_ns, asked, peer, peer[0].encode()))
             else:
                 accepted, peer = asked.accept()
@@ -52,7 +55,8 @@ def serve(address: str, port: int, waits: list[tuple[int, int]]) -> None:
             _, sock, target, text = entry
             if target is None:
                 sock.send(text)
-            else:
+                continue
+            for _ in range(_TIMES):
                 sock.sendto(text, target)
 
 
@@ -62,7 +66,7 @@ def ask(address: str, port: int, waits: list[tuple[int, int]]) -> None:
     for index, (kind, _) in enumerate(waits):
         sock = socket.socket(socket.AF_INET, kind)
         sock.connect((address, port + index))
-        if kind == socket.SOCK_DGRAM:
+        for _ in range(_TIMES if kind == socket.SOCK_DGRAM else 0):
             sock.send(b"here")
         socks.append(sock)
     begun = time.monotonic()

@@ -39,13 +39,15 @@ def at_node(network: Network, node: VirtualHost) -> Network:
     return replace(_virtual(network), router=node, wire=node, router_ports=network.wire_ports)
 
 
-def shape_nodes(network: Network, topology: Topology) -> None:
-    """Put each other link of the path on its node, and let none merge packets. Raises LabFault as `shape`."""
+def shape_nodes(network: Network, topology: Topology) -> tuple[str, ...]:
+    """Put each other link of the path on its node, and let none merge packets; the commands. Raises LabFault as `shape`."""
+    commands: list[str] = []
     for node in topology.wiring.nodes:
         host = _virtual(network).nodes[node.name]
         pin_ports(host, network.wire_ports)
         if node.link:
-            shape(at_node(network, host), node.link)
+            commands += [f"{node.name}: {command}" for command in shape(at_node(network, host), node.link).commands]
+    return tuple(commands)
 
 
 def _virtual(network: Network) -> VirtualNetwork:

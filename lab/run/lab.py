@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from lab.assets.userlands import get as get_userland
@@ -227,7 +228,8 @@ class Lab:
             self.forget_link()
             self._by.pin(network, topology.congestion_control, topology.link.mtu)
             shaped = self._by.shape(network, topology.link)
-            self._by.shape_nodes(network, topology)
+            if nodes := self._by.shape_nodes(network, topology):
+                shaped = replace(shaped, commands=(*shaped.commands, *nodes))
         self._shaped = (topology, shaped)
         return shaped
 

@@ -129,3 +129,11 @@ def test_the_userland_of_nats_has_nft() -> None:
     found = nodes_userlands(topology({"name": "home", "nat": {}}, "link").wiring, lambda _: None)
     assert {host: "nftables" in each.facts.packages for host, each in found.items()} == {"node-home": True}
     assert get_userland("debian:13+nftables", lambda _: None).root == found["node-home"].root
+
+
+def test_losses_on_a_path_are_part_of_what_it_is_held_to() -> None:
+    lossy = {"rate": "50 Mbit/s", "rtt": "4 ms", "loss": "5 %"}
+    made = topology("link", {"name": "home", "nat": {"tcp_idle": "9 s", "udp_idle": "6 s"}}, {"name": "wifi", "link": lossy})
+    with opened(made) as network:
+        found = certificate(network, made)
+    assert not found.problems

@@ -13,6 +13,7 @@ from lab.link.path import as_one_link, carrying
 from lab.model.cell import Cell
 from lab.model.topology import Topology
 from lab.model.transfer import ClientSpec, Expectation, Transfer
+from lab.model.units import BitRate
 
 LINKS = st.fixed_dictionaries(
     {
@@ -53,3 +54,16 @@ def test_without_other_nodes_a_cells_link_carries_it() -> None:
             assert carrying(cell) == cell.link_direction
         else:
             assert str(carrying(cell).rate) == "8 Mbit/s"
+
+
+def test_losses_behind_the_slowest_link_leave_less() -> None:
+    slow, lossy = {"rate": "8 Mbit/s", "rtt": "10 ms"}, {"rate": "50 Mbit/s", "rtt": "4 ms", "loss": "10 %"}
+    one = as_one_link(topology(slow, lossy, place=0))
+    assert one.direction("up").rate == BitRate.parse("7.2 Mbit/s"), "the lossy link comes after the slow one"
+    assert one.direction("down").rate == BitRate.parse("8 Mbit/s"), "and before it on the way back"
+    assert one.direction("up").loss.value == pytest.approx(0.1)
+
+
+def test_variations_of_the_delay_add_up() -> None:
+    made = topology({"rtt": "20 ms", "jitter": "3 ms"}, {"rtt": "20 ms", "jitter": "2 ms"})
+    assert as_one_link(made).direction("up").jitter.ms == 5
