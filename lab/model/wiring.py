@@ -52,7 +52,7 @@ Ipv6 = Annotated[Annotated[Ipv6State, Tag("<text>")] | Annotated[SlowerIpv6, Tag
 class DnsLookup(Model):
     """The answers to one kind of question."""
 
-    delay: _Wait | None = Field(None, description="time from the question to the answer; null: as for the other kind")
+    delay: _Wait | None = Field(None, description="time from the question to the answer; null: that of `dns`")
     answer: DnsAnswer = Field(
         "address",
         description="`address`; the code SERVFAIL with `failure`; nothing with `silence`, so that the asking side waits",
