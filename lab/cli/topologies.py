@@ -41,8 +41,19 @@ def _list_presets(*, json_output: bool) -> None:
 def _line_of(topology: Topology) -> str:
     link = topology.link
     shape = "loopback" if topology.same_host else "trace" if topology.schedule and topology.schedule.trace else "unshaped"
-    more = ", ".join(_impairments(link) + (["changes"] if topology.schedule else []))
+    more = ", ".join([*_impairments(link), *_beyond_the_link(topology)])
     return f"{topology.name:20} {link.rate or shape!s:12} RTT {link.rtt!s:8} {more:36} {topology.description}"
+
+
+def _beyond_the_link(topology: Topology) -> list[str]:
+    """The other parts of a network, in words."""
+    nodes = len(topology.wiring.nodes)
+    return [
+        *(["changes"] if topology.schedule else []),
+        *([f"{nodes} more node{'' if nodes == 1 else 's'}"] if nodes else []),
+        *(["IPv6"] if topology.ip == 6 else ["IPv4 and IPv6"] if topology.ip == "both" else []),
+        *(["resolver"] if topology.dns else []),
+    ]
 
 
 def _line_of_preset(name: str, link: Link, called: str) -> str:

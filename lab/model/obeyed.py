@@ -131,6 +131,7 @@ _NO_ONE_VALUE = (
     _schedule("so no single value describes the link", "name another network"),
     _one_host("so there is nothing to search", "name another network"),
 )
+_ONE_OF = "and a search changes the judged link alone"
 _COMMAND = "use lab run CELL, or lab shell --topology"
 FRONT_ENDS: Mapping[FrontEnd, Facts] = {
     "run": Facts(_BOTH, _CELLS),
@@ -155,12 +156,17 @@ FRONT_ENDS: Mapping[FrontEnd, Facts] = {
     "search rtt": Facts(
         ("virtual",),
         _CELLS,
-        refused=(*_NO_ONE_VALUE, _side("up", "delay", "sets up.delay"), _side("down", "delay", "sets down.delay")),
+        refused=(
+            *_NO_ONE_VALUE,
+            _path(_ONE_OF),
+            _side("up", "delay", "sets up.delay"),
+            _side("down", "delay", "sets down.delay"),
+        ),
     ),
     "search loss": Facts(
         ("virtual",),
         _CELLS,
-        refused=(*_NO_ONE_VALUE, _side("up", "loss", "sets up.loss"), _side("down", "loss", "sets down.loss")),
+        refused=(*_NO_ONE_VALUE, _path(_ONE_OF), _side("up", "loss", "sets up.loss"), _side("down", "loss", "sets down.loss")),
     ),
     "harm": Facts(
         ("virtual",),

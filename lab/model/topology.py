@@ -7,14 +7,14 @@ from typing import Annotated, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from lab.model.base import LONGEST_NAME, SLUG_PATTERN, Model, first_problem
+from lab.model.base import LONGEST_NAME, SLUG_PATTERN, FieldFault, Model, first_problem
 from lab.model.endpoint import EndpointFile
 from lab.model.impairments import Loss
 from lab.model.link import SIDES, Link, LinkOverride
 from lab.model.trace import AnyTrace, Trace
 from lab.model.units import ONE_BDP, BitRate, Duration, Queue
 from lab.model.userland import TopologyUserlands
-from lab.model.wiring import ONLY_LINK, Dns, Ip, Ipv6, Path, Wiring, path_problem
+from lab.model.wiring import ONLY_LINK, Dns, Ip, Ipv6, Path, Wiring, passes_all_alike, path_problem
 
 UNSHAPED_RATE = BitRate.parse("1 Gbit/s")
 """The rate that virtual time gives to a link without one."""
@@ -205,31 +205,35 @@ class Topology(Model):
     @model_validator(mode="after")
     def _passable(self) -> Self:
         if problem := path_problem(self.path):
-            raise ValueError(f"path: {problem}")
+            raise FieldFault(("path",), problem)
         if self.path == ONLY_LINK:
             return self
         if self.same_host:
-            raise ValueError("same_host has no path (leave `path` out)")
+            raise FieldFault(("path",), "same_host has no path (leave `path` out)")
         if self.ip != 4:
-            raise ValueError("the nodes of a path know IPv4 alone (leave `path` or `ip` out)")
-        if self.link.mtu != Link().mtu or any(self.link.direction(side).has_hops for side in SIDES):
-            raise ValueError("a path carries all frames of 1500 bytes alike (leave mtu, hidden_mtu and udp out, or `path`)")
+            raise FieldFault(("path",), "the nodes of a path know IPv4 alone (leave `path` or `ip` out)")
+        if not passes_all_alike(self.link):
+            raise FieldFault(
+                ("path",),
+                "a path takes all frames of 1500 bytes alike (leave mtu, hidden_mtu, udp and duplicate out, or `path`)",
+            )
         return self
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:
         if self.ip != "both" and self.ipv6 != "open":
-            raise ValueError(f"ipv6: {self.ipv6_words} needs another way to the server (set ip: both)")
+            raise FieldFault(("ipv6",), f"{self.ipv6_words} needs another way to the server (set ip: both)")
         if self.same_host and (self.ip != 4 or self.dns):
-            raise ValueError("same_host is reached as localhost, without a resolver (leave `ip` and `dns` out)")
+            at = "dns" if self.dns else "ip"
+            raise FieldFault((at,), "same_host is reached as localhost, without a resolver (leave `ip` and `dns` out)")
         if self.ip == 4:
             return self
         if self.link.mtu < _LEAST_IPV6_MTU:
-            raise ValueError(f"ip: {self.ip} needs an MTU of {_LEAST_IPV6_MTU} bytes, which IPv6 asks of every link (link.mtu)")
+            raise FieldFault(("ip",), f"IPv6 needs an MTU of {_LEAST_IPV6_MTU} bytes on every link (link.mtu)")
         if any(self.link.direction(side).has_hops for side in SIDES):
-            raise ValueError("hidden_mtu and udp choose packets of IPv4 (leave them out, or `ip`)")
+            raise FieldFault(("ip",), "hidden_mtu and udp choose packets of IPv4 (leave them out, or `ip`)")
         if self.endpoint is not None:
-            raise ValueError("an endpoint is reached over IPv4 (leave `ip` or `endpoint` out)")
+            raise FieldFault(("ip",), "an endpoint is reached over IPv4 (leave `ip` or `endpoint` out)")
         return self
 
     @model_validator(mode="after")

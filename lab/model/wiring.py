@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from lab.model.base import Model, Slug
+from lab.model.base import SLUG_PATTERN, Model
 from lab.model.impairments import form_of
 from lab.model.link import Link
 from lab.model.units import Duration
@@ -74,8 +75,10 @@ class Dns(Model):
 
 JUDGED: Literal["link"] = "link"
 """The place on a path of the topology's own link, which is the judged one."""
-_TAKEN = frozenset({JUDGED, "client", "router", "server", "wire"})
-_MOST_NODES = 8
+_TAKEN = frozenset({JUDGED, "client", "path", "router", "server", "wire"})
+_MOST_NODES = 7
+# A host's name has at most 64 characters, some of them the lab's (gethostname(2)).
+_LONGEST_NODE = 32
 _LONGEST_IDLE = Duration.parse("60 min")
 _SECOND_NS = 1_000_000_000
 
@@ -93,16 +96,26 @@ class Nat(Model):
     """A router that hides the client behind its own address, and forgets a connection that is idle for too long."""
 
     tcp_idle: _IdleTime = Field(
-        Duration.parse("60 s"), description="idle time after which a TCP connection is forgotten, and its packets are dropped"
+        Duration.parse("60 s"),
+        description="idle time after which a TCP connection is forgotten: its packets are dropped; default: 60 s",
     )
-    udp_idle: _IdleTime = Field(Duration.parse("30 s"), description="idle time after which answers to a UDP port are dropped")
+    udp_idle: _IdleTime = Field(
+        Duration.parse("30 s"),
+        description="idle time after which answers to a UDP port are dropped; default: 30 s",
+    )
+
+
+def _node_name(value: str) -> str:
+    if len(value) > _LONGEST_NODE or not re.fullmatch(SLUG_PATTERN, value):
+        raise ValueError(f"{value[:80]!r} is not a name for a node ({_LONGEST_NODE} small letters, digits, single - . _ at most)")
+    return value
 
 
 class PathNode(Model):
     """A node on the path from client to server: another link, or a NAT."""
 
-    name: Slug = Field(description="name of the node, in results and problems")
-    link: Link | None = Field(None, description="another shaped hop, as `link`, without `mtu`, `hidden_mtu` and `udp`")
+    name: Annotated[str, AfterValidator(_node_name)] = Field(description="name of the node, in results and problems")
+    link: Link | None = Field(None, description="another shaped hop, as `link`, without `mtu`, `hidden_mtu`, `udp`, `duplicate`")
     nat: Nat | None = Field(None, description="a NAT that hides what is on the client's side of it; `{}` for its defaults")
 
     @property
@@ -116,9 +129,15 @@ class PathNode(Model):
             raise ValueError(f"node {self.name} is either a link or a nat (write one of them)")
         if self.link and not self.link.shaped:
             raise ValueError(f"the link of node {self.name} asks for nothing (set rate or rtt)")
-        if self.link and (self.link.mtu != Link().mtu or any(self.link.direction(side).has_hops for side in ("up", "down"))):
-            raise ValueError(f"the link of node {self.name} cannot have an mtu, hidden_mtu or udp (set them in `link`)")
+        if self.link and not passes_all_alike(self.link):
+            raise ValueError(f"the link of node {self.name} cannot have an mtu, hidden_mtu, udp or duplicate (leave them out)")
         return self
+
+
+def passes_all_alike(link: Link) -> bool:
+    """True if it takes frames of 1500 bytes, of all kinds, and makes none of them two: theory knows what such a path carries."""
+    sides = [link.direction(side) for side in ("up", "down")]
+    return link.mtu == Link().mtu and not any(side.has_hops or side.duplicate.value for side in sides)
 
 
 Path = tuple[
@@ -134,9 +153,9 @@ def path_problem(path: Path) -> str:
     """The reason why there is no such path; empty if there is."""
     names = [each.name for each in path if isinstance(each, PathNode)]
     if path.count(JUDGED) != 1:
-        return "a path has `link`, the judged one, exactly once"
-    if len(path) > _MOST_NODES:
-        return f"a path has at most {_MOST_NODES} nodes"
+        return "`link`, the judged one, is on a path exactly once"
+    if len(names) > _MOST_NODES:
+        return f"a path has at most {_MOST_NODES} nodes besides the link"
     if taken := sorted({name for name in names if name in _TAKEN or names.count(name) > 1}):
         return f"{', '.join(taken)} is the name of another node or host"
     return ""

@@ -22,12 +22,13 @@ from lab.model.units import Duration
 from lab.model.wiring import Nat, PathNode
 from lab.net.calibrate import Tolerance, calibrate
 from lab.net.pins import pin_ports
-from lab.net.shape import shape
+from lab.net.shape import Shaped, read_back, shape
 
 _NAT_SCRIPT = Path(__file__).with_name("nat_script.py")
 # A NAT counts in its kernel's ticks, and forgets when a packet asks.
 _SOON, _LATE = 0.9, 1.1
 _WANTED = (True, False, True, False)
+_KINDS = ("UDP", "UDP", "TCP", "TCP")
 _NAT_PORT = 7707
 _PATIENT = Nat(tcp_idle=Duration.parse("60 min"))
 # By then the server listens.
@@ -39,15 +40,29 @@ def at_node(network: Network, node: VirtualHost) -> Network:
     return replace(_virtual(network), router=node, wire=node, router_ports=network.wire_ports)
 
 
-def shape_nodes(network: Network, topology: Topology) -> tuple[str, ...]:
-    """Put each other link of the path on its node, and let none merge packets; the commands. Raises LabFault as `shape`."""
-    commands: list[str] = []
+def shape_nodes(network: Network, topology: Topology) -> dict[str, Shaped]:
+    """Put each other link of the path on its node, and let no node merge packets; the links by their nodes' names.
+
+    Raises LabFault as `shape`.
+    """
+    found = {}
     for node in topology.wiring.nodes:
         host = _virtual(network).nodes[node.name]
         pin_ports(host, network.wire_ports)
         if node.link:
-            commands += [f"{node.name}: {command}" for command in shape(at_node(network, host), node.link).commands]
-    return tuple(commands)
+            found[node.name] = shape(at_node(network, host), node.link)
+    return found
+
+
+def read_back_nodes(network: Network, nodes: Mapping[str, Shaped]) -> tuple[list[str], dict[str, object]]:
+    """As `read_back` of the judged link, for all other links: problems, and qdiscs by node and port."""
+    problems: list[str] = []
+    qdiscs: dict[str, object] = {}
+    for name, shaped in nodes.items():
+        wrong, seen = read_back(at_node(network, _virtual(network).nodes[name]), shaped)
+        problems += [f"{name}: {problem}" for problem in wrong]
+        qdiscs |= {f"{name} {port}": each for port, each in seen.items()}
+    return problems, qdiscs
 
 
 def _virtual(network: Network) -> VirtualNetwork:
@@ -73,9 +88,12 @@ def certify_path(
         tolerance=tolerance,
         counted_at={"up": at_node(network, hosts[-1]), "down": at_node(network, hosts[0])},
     )
+    nats = {}
     for name, nat in nodes.items():
+        # One after the other, and each next to patient ones: any of them forgets for all.
         made.nodes[name].run(["/bin/sh", "-ec", memory_script(nat)], root=True)
-    nats = {name: _prove_nat(network, nat) for name, nat in nodes.items()}
+        nats[name] = _prove_nat(network, nat, _round_trip_behind_ns(topology, name))
+        made.nodes[name].run(["/bin/sh", "-ec", memory_script(_PATIENT)], root=True)
     proofs: dict[str, Calibration | NatProof] = {**links, **nats}
     return PathCertificate(
         links=dict(links),
@@ -88,9 +106,24 @@ def certify_path(
     )
 
 
-def _prove_nat(network: Network, nat: Nat) -> NatProof:
-    """Whether a word of the server arrives shortly before the NAT should have forgotten its client, and shortly after."""
-    waits = [round(share * idle.ns) for idle in (nat.udp_idle, nat.tcp_idle) for share in (_SOON, _LATE)]
+def _round_trip_behind_ns(topology: Topology, name: str) -> int:
+    """The round trip between that node and the server."""
+    total = 0
+    for node in reversed(topology.path):
+        if isinstance(node, PathNode) and node.name == name:
+            break
+        link = node.link if isinstance(node, PathNode) else topology.link
+        total += link.rtt.ns if link else 0
+    return total
+
+
+def _prove_nat(network: Network, nat: Nat, behind_ns: int) -> NatProof:
+    """Whether a word of the server arrives shortly before the NAT should have forgotten its client, and shortly after.
+
+    The NAT waits for a round trip behind it longer than the server does.
+    """
+    silences = [(idle, share) for idle in (nat.udp_idle, nat.tcp_idle) for share in (_SOON, _LATE)]
+    waits = [max(1, round(share * idle.ns) - behind_ns) for idle, share in silences]
     words = [str(_NAT_PORT), *map(str, waits)]
     served = network.server.start(script_command(network.server, _NAT_SCRIPT, "server", network.server.address, *words))
     network.clock.sleep(_BOUND_S)
@@ -107,12 +140,16 @@ def _prove_nat(network: Network, nat: Nat) -> NatProof:
         raise LabFault(f"the NAT could not be proven: {asked.error_text}")
     arrived = [seen[f"{number}"] != "-" for number in range(len(waits))]
     problems = [
-        f"a word after {wait_ns / 1e9:g} s of silence {'arrived' if came else 'was dropped'}"
-        for wait_ns, came, wanted in zip(waits, arrived, _WANTED, strict=True)
+        f"a word over {kind} after {share * idle.s:g} s of silence {'arrived' if came else 'was dropped'}"
+        for kind, (idle, share), came, wanted in zip(_KINDS, silences, arrived, _WANTED, strict=True)
         if came != wanted
     ]
     if network.client.address in seen.values():
         problems.append("the server sees the client's own address")
     return NatProof(
-        udp_idle=nat.udp_idle, tcp_idle=nat.tcp_idle, waits_s=[each / 1e9 for each in waits], arrived=arrived, problems=problems
+        udp_idle=nat.udp_idle,
+        tcp_idle=nat.tcp_idle,
+        waits_s=[round(share * idle.s, 3) for idle, share in silences],
+        arrived=arrived,
+        problems=problems,
     )

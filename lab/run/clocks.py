@@ -62,5 +62,7 @@ def clock_for(cells: Sequence[Cell], asked: ClockChoice) -> Clock:
     if reason and asked == "virtual":
         raise NotSupported(reason, remedy="--clock real")
     if reason and (what := next(filter(None, map(needs_virtual_time, cells)), "")):
-        raise NotSupported(f"{reason}, and {what}, which runs in virtual time only", remedy="ask without one of them")
+        raise NotSupported(
+            f"{reason}, and {what}, which runs in virtual time only", remedy="ask without one of them, or give the link a rate"
+        )
     return "real" if reason else "virtual"

@@ -35,7 +35,7 @@ class Instruments:
     assert_no_bypass: Callable[[Network], None] = assert_no_bypass
     start_servers: Callable[..., Servers] = start_servers
     shape: Callable[..., Shaped] = shape
-    shape_nodes: Callable[[Network, Topology], tuple[str, ...]] = shape_nodes
+    shape_nodes: Callable[[Network, Topology], dict[str, Shaped]] = shape_nodes
     read_back: Callable[[Network, Shaped], tuple[list[str], dict[str, list[dict[str, Any]]]]] = read_back
     calibrate: Callable[..., Calibration] = calibrate
     watch_ports: Callable[[Network], AbstractContextManager[PortSampler]] = PortSampler

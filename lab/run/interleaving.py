@@ -35,6 +35,7 @@ from lab.model.results import (
     VirtualMachine,
 )
 from lab.net.certificates import begin_certificate, lab_problems, too_slow
+from lab.net.path import read_back_nodes
 from lab.net.pcap import KEYS_VARIABLE, keys_of
 from lab.net.ports import PortSampler
 from lab.net.scheduled import scheduled
@@ -218,9 +219,10 @@ class Interleaving:
             self._take_samples()
         problems, qdiscs = self._by.read_back(network, shaped)
         if self._virtual:
-            if problems:
+            more, of_nodes = read_back_nodes(network, lab.nodes)
+            if problems := [*problems, *more]:
                 raise LabFault(f"the link has changed: {'; '.join(problems)}")
-            return certificate.model_copy(update={"qdisc_readback": dict(qdiscs)})
+            return certificate.model_copy(update={"qdisc_readback": {**qdiscs, **of_nodes}})
         after = lab.calibrate(cell.topology)
         self._idle_after = lab.watch_idle()
         if after[-1].ok and not problems:

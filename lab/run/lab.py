@@ -61,6 +61,8 @@ class Lab:
         self.idle: HostLoad | None = None
         """The machine's load with that calibration."""
         self._shaped: tuple[Topology, Shaped] | None = None
+        self.nodes: Mapping[str, Shaped] = {}
+        """The links of the path's other nodes as they are shaped."""
         self._started = 0.0
         self._turn = ExitStack()
         self._has_turn = False
@@ -228,8 +230,9 @@ class Lab:
             self.forget_link()
             self._by.pin(network, topology.congestion_control, topology.link.mtu)
             shaped = self._by.shape(network, topology.link)
-            if nodes := self._by.shape_nodes(network, topology):
-                shaped = replace(shaped, commands=(*shaped.commands, *nodes))
+            self.nodes = self._by.shape_nodes(network, topology)
+            for name, each in self.nodes.items():
+                shaped = replace(shaped, commands=(*shaped.commands, *(f"{name}: {command}" for command in each.commands)))
         self._shaped = (topology, shaped)
         return shaped
 

@@ -91,16 +91,24 @@ def test_a_nat_hides_its_client_and_forgets_in_time() -> None:
 @pytest.mark.parametrize(
     ("kept", "said"),
     [
-        ({"tcp_idle": "7 s", "udp_idle": "6 s"}, "a word after 8.1 s of silence was dropped"),
-        ({"tcp_idle": "9 s", "udp_idle": "8 s"}, "a word after 6.6 s of silence arrived"),
+        ({"tcp_idle": "7 s", "udp_idle": "6 s"}, "a word over TCP after 8.1 s of silence was dropped"),
+        ({"tcp_idle": "9 s", "udp_idle": "8 s"}, "a word over UDP after 6.6 s of silence arrived"),
     ],
     ids=["forgets too soon", "forgets too late"],
 )
 def test_a_nat_that_forgets_at_another_time_is_found(monkeypatch: pytest.MonkeyPatch, kept: dict[str, str], said: str) -> None:
     made = topology({"name": "home", "nat": {"tcp_idle": "9 s", "udp_idle": "6 s"}}, "link")
-    monkeypatch.setattr(paths, "memory_script", lambda _: memory_script(Nat.model_validate(kept)))
+    other = Nat.model_validate(kept)
+    monkeypatch.setattr(paths, "memory_script", lambda nat: memory_script(nat if nat is paths._PATIENT else other))
     with opened(made) as network:
         assert certificate(network, made).problems == [f"home: {said}"]
+
+
+def test_two_nats_and_a_long_line_behind_them_are_proven_each() -> None:
+    nats = [{"name": name, "nat": {"tcp_idle": idle, "udp_idle": idle}} for name, idle in (("home", "9 s"), ("isp", "5 s"))]
+    made = topology(nats[0], "link", nats[1], rtt="600 ms")
+    with opened(made) as network:
+        assert not certificate(network, made).problems
 
 
 def test_a_node_that_is_not_claimed_is_found() -> None:
@@ -121,6 +129,8 @@ def test_a_cell_over_a_path_is_the_same_in_each_boot(tmp_path: Path) -> None:
     assert result.certificate is not None
     assert result.certificate.path is not None
     assert not result.certificate.path.problems
+    assert any(command.startswith("wifi: tc ") for command in result.certificate.qdisc_commands)
+    assert {"wifi to-client", "wifi to-server"} <= result.certificate.qdisc_readback.keys()
     (ratio,) = {round(sample.goodput_ratio or 0, 3) for sample in result.samples}
     assert 0.85 < ratio < 1
 

@@ -15,7 +15,7 @@ import sys
 def of_sockets(script: str) -> list[int]:
     tap = runpy.run_path(script)
     table, text = os.open("/proc/self/net/tcp", os.O_RDONLY), bytearray(1 << 20)
-    before = tap["unread"](table, text)
+    before = tap["unread"]([table], text)
     listener = socket.create_server(("127.0.0.1", 0), backlog=100)
     kept = []
     for _ in range(60):
@@ -24,7 +24,7 @@ def of_sockets(script: str) -> list[int]:
         sender.sendall(b"content")
         kept += [sender, receiver]
     size = tap["read_table"](table, text)
-    return [before, len(text[:size].splitlines()), tap["unread"](table, text)]
+    return [before, len(text[:size].splitlines()), tap["unread"]([table], text)]
 
 
 def of_ports(script: str, path: str, port: str) -> list[int]:

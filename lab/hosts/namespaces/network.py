@@ -134,7 +134,8 @@ def leaf_macs() -> Mapping[str, str]:
     return _LEAF_MACS
 
 
-_QUIET_IPV6 = "for f in all default; do echo 1 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done 2>/dev/null || :"
+QUIET_IPV6 = "for f in all default; do echo 1 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done 2>/dev/null || :"
+"""A line of shell: no IPv6, whose neighbour discovery would put packets on the link."""
 
 
 def ports_script() -> str:
@@ -144,14 +145,14 @@ def ports_script() -> str:
         ends = f"address {ROUTER_MACS[leaf]} type veth peer name {LEAF} address {_LEAF_MACS[leaf]}"
         lines.append(f"link add {port} {ends} netns {leaf}")
         lines.append(f"link set {port} up")
-    return f"{_QUIET_IPV6}\n{ip_batch(lines)}"
+    return f"{QUIET_IPV6}\n{ip_batch(lines)}"
 
 
 def leaf_script(name: str, address: str, gateway: str, *, group: int = 0) -> str:
     """Set up a client's or a server's interface; programs of `group` may ping."""
     return "\n".join(
         (
-            _QUIET_IPV6,
+            QUIET_IPV6,
             ip_batch(
                 (
                     "link set lo up",

@@ -12,7 +12,7 @@ from lab.hosts.agent.protocol import HOME_DIR, LAB_USER
 from lab.hosts.host import Host
 from lab.hosts.scripts import script_command
 from lab.hosts.wiring import Addresses
-from lab.model.wiring import DnsKind, Wiring
+from lab.model.wiring import DnsKind, PathNode, Wiring
 
 _ADDRESSES = Addresses()
 _SCRIPT = Path(__file__).with_name("names_script.py")
@@ -42,7 +42,8 @@ def _entries(wiring: Wiring) -> Sequence[tuple[str, str]]:
     if not wiring.dns:
         # A program that takes the first address takes IPv6, as it would by RFC 6724.
         found += [(address, _SERVER) for address in reversed(_records(wiring).values()) if address]
-    return [*found, (_ADDRESSES.client_gateway, "router")]
+    nearest = wiring.path[0]
+    return [*found, (_ADDRESSES.client_gateway, nearest.name if isinstance(nearest, PathNode) else "router")]
 
 
 def _records(wiring: Wiring) -> dict[DnsKind, str]:

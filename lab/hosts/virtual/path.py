@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from lab.hosts.host import Host
-from lab.hosts.namespaces.network import PORTS, leaf_macs
+from lab.hosts.namespaces.network import PORTS, QUIET_IPV6, leaf_macs
 from lab.hosts.wiring import CLIENT_NET, LEAF, ROUTER_MACS, SERVER_NET, ip_batch
 from lab.model.errors import LabFault
 from lab.model.wiring import Nat, PathNode, Wiring
@@ -86,7 +86,7 @@ def node_script(wiring: Wiring, index: int) -> str:
         ]
     lines += [f"route add {net}.0/24 via {left_peer}" for net in nets[:index]]
     lines += [f"route add {net}.0/24 via {right_peer}" for net in nets[index + 2 :]]
-    return f"{ip_batch(lines)}\necho 1 >/proc/sys/net/ipv4/ip_forward"
+    return f"{QUIET_IPV6}\n{ip_batch(lines)}\necho 1 >/proc/sys/net/ipv4/ip_forward"
 
 
 def nat_script(nat: Nat) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lab.hosts.virtual import names
 from lab.hosts.virtual.names_script import Lookup, question, reply
-from lab.model.wiring import Dns, DnsLookup, Wiring
+from lab.model.wiring import Dns, DnsLookup, PathNode, Wiring
 
 A, AAAA, MX = 1, 28, 15
 _HEAD = struct.Struct("!6H")
@@ -86,3 +86,9 @@ def test_a_file_has_the_servers_addresses_unless_a_resolver_does(wiring: Wiring,
 
 def test_a_kind_may_have_its_own_answer_alone() -> None:
     assert Dns(a=DnsLookup(answer="failure")).lookup("aaaa").answer == "address"
+
+
+def test_the_gateway_has_the_name_of_the_node_that_it_is() -> None:
+    node = PathNode.model_validate({"name": "home", "nat": {}})
+    told = {wiring: names.files(wiring)["/etc/hosts"] for wiring in (Wiring(), Wiring(path=(node, "link")))}
+    assert [text.split()[-1] for text in told.values()] == ["router", "home"]

@@ -254,7 +254,7 @@ def _opens_shaped(given: Given) -> None:
         pin=given.pins,
         assert_no_bypass=lambda _: None,
         shape=given.shapes,
-        shape_nodes=lambda *_: (),
+        shape_nodes=lambda *_: {},
         start_servers=given.serves,
     )
 

@@ -105,7 +105,7 @@ class FakeLab:
             assert_no_bypass=lambda _: None,
             start_servers=lambda *_, **__: SimpleNamespace(endpoints=None),
             shape=self.shape,
-            shape_nodes=lambda *_: (),
+            shape_nodes=lambda *_: {},
             read_back=self.read_back,
             calibrate=self.calibrate,
             watch_ports=nullcontext,

@@ -78,7 +78,7 @@ def test_cells_that_need_both_clocks_run_by_none() -> None:
     with pytest.raises(NotSupported) as caught:
         clock_for([PLAIN, virtual[0], real[0]], "auto")
     assert caught.value.message == f"{real[0].id}: {real[1]}, and {virtual[1]}, which runs in virtual time only"
-    assert caught.value.remedy == "ask without one of them"
+    assert caught.value.remedy == "ask without one of them, or give the link a rate"
 
 
 def test_virtual_time_can_answer_a_limited_transfer_over_an_unshaped_link() -> None:

@@ -96,7 +96,7 @@ class World(Silent):
             assert_no_bypass=lambda _: self.told.append("no bypass"),
             start_servers=self.start,
             shape=self.shape,
-            shape_nodes=lambda *_: (),
+            shape_nodes=lambda *_: {},
             calibrate=self.calibrate,
             snapshot=self.snapshot,
         )
