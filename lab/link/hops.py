@@ -33,10 +33,12 @@ _WIRE_QUEUE_BYTES = 10_000_000
 # They exist on the router's own wires only. A permanent neighbour: an ARP exchange would shift which packet a seed drops.
 _MACS = ("02:54:4c:03:00:01", "02:54:4c:03:00:02")
 # Numbers of routing tables, and of rules, which come before the kernel's own (32766).
-_NUMBERS = {"mtu-up": 101, "udp-up": 102, "mtu-down": 103, "udp-down": 104}
-HOPS: frozenset[str] = frozenset(_NUMBERS)
+_DETOUR = "ipv6-up"
+_NUMBERS = {"mtu-up": 101, "udp-up": 102, "mtu-down": 103, "udp-down": 104, _DETOUR: 105}
+IPV6_RULE = str(_NUMBERS[_DETOUR])
+"""The rule by which packets of IPv6 fare otherwise than those of IPv4."""
+HOPS: frozenset[str] = frozenset(_NUMBERS) - {_DETOUR}
 """The devices of all hops of a link that a router may have."""
-_DETOUR, _DETOUR_NUMBER = "ipv6-up", 105
 # Room for a second of 1 Gbit/s.
 _DETOUR_PACKETS = 100_000
 
@@ -59,7 +61,7 @@ class Hop:
 
     def setup(self, address: str) -> list[tuple[str, ...]]:
         """Argument lists that make it, for packets to that address. The rule comes last: until then nothing goes there."""
-        number, device, (own, other) = str(_NUMBERS.get(self.device, _DETOUR_NUMBER)), self.device, _MACS
+        number, device, (own, other) = str(_NUMBERS[self.device]), self.device, _MACS
         ip = ("ip", "-6") if self.ipv6 else ("ip",)
         if isinstance(self.qdisc, QdiscPlan):
             (qdisc,) = self.qdisc.commands(device, "add")

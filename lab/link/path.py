@@ -19,13 +19,18 @@ def as_one_link(topology: Topology) -> Link:
     A link that loses packets behind the slowest passes fewer than that lets through. A ping takes its own time on each wire; the
     one link has one wire, so the others' time is part of its delay.
     """
-    links = [node.link if isinstance(node, PathNode) else topology.link for node in topology.path]
+    links = [link_of(node, topology) for node in topology.path]
     ways = {
         "up": _one_way([link.direction("up") for link in links if link]),
         "down": _one_way([link.direction("down") for link in reversed(links) if link]),
     }
     rtt = Duration(sum(way.delay.ns for way in ways.values() if way.delay))
     return Link.model_validate({"rtt": rtt, **ways})
+
+
+def link_of(node: PathNode | str, topology: Topology) -> Link | None:
+    """The link of that part of the topology's path; None for a NAT."""
+    return node.link if isinstance(node, PathNode) else topology.link
 
 
 def _one_way(sides: Sequence[LinkDirection]) -> LinkOverride:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ETHERNET_HEADER_BYTES = 14  # IEEE 802.3: two addresses and a type
 IPV4_HEADER_BYTES = 20  # RFC 791, no options
-IPV6_HEADER_BYTES = 40  # RFC 8200, no extension
+MORE_IN_IPV6_BYTES = 20  # RFC 8200: a header of 40 bytes, no extension
 TCP_HEADER_BYTES = 20  # RFC 9293, no options
 TCP_TIMESTAMPS_BYTES = 12  # RFC 7323: ten bytes and two of padding, in every segment once negotiated
 # The headers of a data segment with timestamps.
@@ -34,7 +34,7 @@ def frame_bytes(mtu: int) -> int:
 
 def payload_per_segment(mtu: int, *, ipv6: bool = False) -> int:
     """TCP payload of a full-sized frame: 1448 at MTU 1500, 1428 over IPv6."""
-    return frame_bytes(mtu) - SEGMENT_OVERHEAD_BYTES - (IPV6_HEADER_BYTES - IPV4_HEADER_BYTES if ipv6 else 0)
+    return frame_bytes(mtu) - SEGMENT_OVERHEAD_BYTES - (MORE_IN_IPV6_BYTES if ipv6 else 0)
 
 
 def payload_bytes(wire_bytes: int, wire_packets: int) -> int:

@@ -189,7 +189,6 @@ class Topology(Model):
     dns: Dns | None = Field(
         None, description="a resolver on the client's side of the link; default: the server's name is in a file; in virtual time"
     )
-
     path: Path = Field(
         ONLY_LINK,
         description="nodes from client to server, with `link` at its place: other links and NATs; default: the link alone; in "

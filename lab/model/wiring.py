@@ -67,10 +67,10 @@ class Dns(Model):
     a: DnsLookup = Field(DnsLookup(), description="questions for an IPv4 address that differ")
     aaaa: DnsLookup = Field(DnsLookup(), description="questions for an IPv6 address that differ")
 
-    def lookup(self, kind: DnsKind) -> DnsLookup:
-        """The answers to that kind of question, with their delay."""
+    def lookup(self, kind: DnsKind) -> tuple[Duration, DnsAnswer]:
+        """The delay and the answer of that kind of question."""
         own = self.a if kind == "a" else self.aaaa
-        return own if own.delay is not None else own.model_copy(update={"delay": self.delay})
+        return self.delay if own.delay is None else own.delay, own.answer
 
 
 JUDGED: Literal["link"] = "link"
@@ -175,6 +175,11 @@ class Wiring:
     def nodes(self) -> tuple[PathNode, ...]:
         """The nodes of the path besides the judged link."""
         return tuple(each for each in self.path if isinstance(each, PathNode))
+
+    @property
+    def nats(self) -> dict[PathNode, Nat]:
+        """The NATs among the nodes."""
+        return {node: node.nat for node in self.nodes if node.nat}
 
     @property
     def hops(self) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -72,32 +72,41 @@ def certificate_key(topology: Topology, tolerance: Tolerance, charge: tuple[int,
 def certified(topology: Topology, tolerance: Tolerance, charge: tuple[int, int], opened: Open) -> Calibration:
     """The calibration of that link, from the cache or taken now. Raises LabFault where it cannot be taken."""
     key = certificate_key(topology, tolerance, charge)
-    path = cache_dir() / "certificates" / f"{key}.json"
-    with _lock_of(key):
-        if found := _kept(path, Calibration):
-            return found
-        taken = take(topology, tolerance, opened, key)
-        _keep(path, taken)
-        return taken
+    return _once(key, f"{key}.json", Calibration, lambda: take(topology, tolerance, opened, key))
 
 
-def _lock_of(key: str) -> threading.Lock:
+def _once(key: str, file: str, kind: type[Kept], taken: Callable[[], Kept]) -> Kept:
+    """The certificate under that name in the cache, or else a new one, which is kept there. One thread takes it."""
+    path = cache_dir() / "certificates" / file
     with _locks_lock:
-        return _locks.setdefault(key, threading.Lock())
+        lock = _locks.setdefault(key, threading.Lock())
+    with lock:
+        if found := _kept(path, kind):
+            return found
+        made = taken()
+        _keep(path, made)
+        return made
 
 
-def take(topology: Topology, tolerance: Tolerance, opened: Open, key: str) -> Calibration:
-    """Calibrate the link in a machine of its own, whose seed is the certificate's."""
-    network = opened(derived_seed(0, "certificate", key))
+@contextlib.contextmanager
+def _alone(topology: Topology, opened: Open, *purpose: str) -> Iterator[Network]:
+    """A network of its own with that link and iperf3's server; its seed follows from the purpose."""
+    network = opened(derived_seed(0, *purpose))
     try:
         pin(network, topology.congestion_control, topology.link.mtu)
         assert_no_bypass(network)
         wait_ready([launch_iperf3(network.server)])
         shape(network, topology.link)
-        found = calibrate(network, topology.link, topology.congestion_control, tolerance=tolerance)
-        return _with_trace(network, topology, found) if found.ok and _trace_of(topology) else found
+        yield network
     finally:
         network.close()
+
+
+def take(topology: Topology, tolerance: Tolerance, opened: Open, key: str) -> Calibration:
+    """Calibrate the link in a machine of its own, whose seed is the certificate's."""
+    with _alone(topology, opened, "certificate", key) as network:
+        found = calibrate(network, topology.link, topology.congestion_control, tolerance=tolerance)
+        return _with_trace(network, topology, found) if found.ok and _trace_of(topology) else found
 
 
 def _trace_of(topology: Topology) -> Trace | None:
@@ -134,22 +143,13 @@ def certified_path(
 ) -> PathCertificate:
     """The proof of a path whose links have these calibrations, from the cache or taken now. Raises LabFault."""
     key = _path_key(topology, tolerance, charge)
-    path = cache_dir() / "certificates" / f"path-{key}.json"
-    with _lock_of(key):
-        if found := _kept(path, PathCertificate):
-            return found
-        network = opened(derived_seed(0, "path", key))
-        try:
-            pin(network, topology.congestion_control)
-            assert_no_bypass(network)
-            wait_ready([launch_iperf3(network.server)])
-            shape(network, topology.link)
+
+    def taken() -> PathCertificate:
+        with _alone(topology, opened, "path", key) as network:
             shape_nodes(network, topology)
-            taken = certify_path(network, topology, links, tolerance=tolerance)
-        finally:
-            network.close()
-        _keep(path, taken)
-        return taken
+            return certify_path(network, topology, links, tolerance=tolerance)
+
+    return _once(key, f"path-{key}.json", PathCertificate, taken)
 
 
 def _path_key(topology: Topology, tolerance: Tolerance, charge: tuple[int, int]) -> str:

@@ -14,7 +14,7 @@ from lab.hosts.scripts import script_command
 from lab.hosts.virtual.host import VirtualHost
 from lab.hosts.virtual.network import VirtualNetwork
 from lab.hosts.virtual.path import memory_script
-from lab.link.path import as_one_link
+from lab.link.path import as_one_link, link_of
 from lab.model.errors import LabFault
 from lab.model.results import Calibration, NatProof, PathCertificate
 from lab.model.topology import Topology
@@ -55,7 +55,7 @@ def shape_nodes(network: Network, topology: Topology) -> dict[str, Shaped]:
 
 
 def read_back_nodes(network: Network, nodes: Mapping[str, Shaped]) -> tuple[list[str], dict[str, object]]:
-    """As `read_back` of the judged link, for all other links: problems, and qdiscs by node and port."""
+    """The problems of all other links, and their qdiscs by node and port, like `read_back` of the judged link."""
     problems: list[str] = []
     qdiscs: dict[str, object] = {}
     for name, shaped in nodes.items():
@@ -76,10 +76,10 @@ def certify_path(
     """The proof of a path that is shaped, on a network of its own; `links` are the calibrations of its nodes' links."""
     made = _virtual(network)
     hosts = [made.nodes[each.name] if isinstance(each, PathNode) else made.wire for each in topology.path]
-    nodes = {node.name: node.nat for node in topology.wiring.nodes if node.nat}
+    nats = topology.wiring.nats
     # The connection that controls a calibration is silent for seconds.
-    for name in nodes:
-        made.nodes[name].run(["/bin/sh", "-ec", memory_script(_PATIENT)], root=True)
+    for node in nats:
+        _remember(made, node, _PATIENT)
     # The last port towards the server is the last node's, and the last one towards the client is the first node's.
     found = calibrate(
         network,
@@ -88,17 +88,17 @@ def certify_path(
         tolerance=tolerance,
         counted_at={"up": at_node(network, hosts[-1]), "down": at_node(network, hosts[0])},
     )
-    nats = {}
-    for name, nat in nodes.items():
+    proven = {}
+    for node, nat in nats.items():
         # One after the other, and each next to patient ones: any of them forgets for all.
-        made.nodes[name].run(["/bin/sh", "-ec", memory_script(nat)], root=True)
-        nats[name] = _prove_nat(network, nat, _round_trip_behind_ns(topology, name))
-        made.nodes[name].run(["/bin/sh", "-ec", memory_script(_PATIENT)], root=True)
-    proofs: dict[str, Calibration | NatProof] = {**links, **nats}
+        _remember(made, node, nat)
+        proven[node.name] = _prove_nat(network, nat, _round_trip_behind_ns(topology, node))
+        _remember(made, node, _PATIENT)
+    proofs: dict[str, Calibration | NatProof] = {**links, **proven}
     return PathCertificate(
         links=dict(links),
         combined=found,
-        nats=nats,
+        nats=proven,
         problems=[
             *(f"{name}: {problem}" for name, proof in proofs.items() for problem in proof.problems),
             *(f"path: {problem}" for problem in found.problems),
@@ -106,19 +106,19 @@ def certify_path(
     )
 
 
-def _round_trip_behind_ns(topology: Topology, name: str) -> int:
+def _remember(network: VirtualNetwork, node: PathNode, nat: Nat) -> None:
+    """Let that node remember as long as `nat` says."""
+    network.nodes[node.name].run(["/bin/sh", "-ec", memory_script(nat)], root=True)
+
+
+def _round_trip_behind_ns(topology: Topology, node: PathNode) -> int:
     """The round trip between that node and the server."""
-    total = 0
-    for node in reversed(topology.path):
-        if isinstance(node, PathNode) and node.name == name:
-            break
-        link = node.link if isinstance(node, PathNode) else topology.link
-        total += link.rtt.ns if link else 0
-    return total
+    behind = [link_of(each, topology) for each in topology.path[topology.path.index(node) + 1 :]]
+    return sum(link.rtt.ns for link in behind if link)
 
 
 def _prove_nat(network: Network, nat: Nat, behind_ns: int) -> NatProof:
-    """Whether a word of the server arrives shortly before the NAT should have forgotten its client, and shortly after.
+    """Words of the server to its client, shortly before the NAT should have forgotten the client and shortly after.
 
     The NAT waits for a round trip behind it longer than the server does.
     """

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from lab.link.theory import MORE_IN_IPV6_BYTES, SEGMENT_OVERHEAD_BYTES
 from lab.model.results import WireSeries
 
-# Ethernet 14 + IPv4 20 + TCP 20 + timestamps 12: what every frame of an established connection carries besides payload.
-HEADER_BYTES = 66
+HEADER_BYTES = SEGMENT_OVERHEAD_BYTES
+"""The bytes that every frame of an established connection carries besides payload."""
 # Ethernet 14 + IPv4 20 + UDP 8; QUIC's own headers are encrypted, and count as payload.
 _UDP_HEADER_BYTES = 42
-# 40 in place of IPv4's 20.
-_MORE_IN_IPV6_BYTES = 20
 SLOT_NS = 10_000_000
 WINDOW_SLOTS = 10
 # Bounds for SSH's bytes towards the receiver of the content before the first byte (key exchange, authentication, SFTP's INIT and
@@ -39,7 +38,7 @@ class Reading(NamedTuple):
 
 def header_bytes(protocol: str, *, ipv6: bool = False) -> int:
     """The bytes that every frame of that protocol carries besides payload."""
-    return (_UDP_HEADER_BYTES if protocol == "h3" else HEADER_BYTES) + (_MORE_IN_IPV6_BYTES if ipv6 else 0)
+    return (_UDP_HEADER_BYTES if protocol == "h3" else HEADER_BYTES) + (MORE_IN_IPV6_BYTES if ipv6 else 0)
 
 
 def payload_between(first: Reading, last: Reading, headers: int = HEADER_BYTES) -> int:

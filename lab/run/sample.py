@@ -134,19 +134,22 @@ def take_sample(
         end_job.result()
     report = _numbers(adapter, transfer, done)
     numbers = None if isinstance(report, str) else report
-    headers = header_bytes(transfer.protocol, ipv6=(ipv6 := over_ipv6(events, otherwise=endpoints.ip == 6)))
+    ipv6 = over_ipv6(events, otherwise=endpoints.ip == 6)
+    headers = header_bytes(transfer.protocol, ipv6=ipv6)
     wire = _wire(network, rows, receiver_port, before, after, headers, counts_retransmits=transfer.protocol != "h3")
     timed = time_sample(
         adapter, transfer, numbers, events, [reading_of(row, receiver_port) for row in rows], done, ip=endpoints.ip
     )
     body_s = timed.body_s
-    lines = (
-        *_problems(adapter, transfer, done, report, old_http=endpoints.service is not None),
-        there.problem,
-        _discarded_problem(transfer, wire),
-        timed.contradiction(adapter.name, link, network.clock.kind),
+    problem = _first(
+        (
+            *_problems(adapter, transfer, done, report, old_http=endpoints.service is not None),
+            there.problem,
+            _discarded_problem(transfer, wire),
+            timed.contradiction(adapter.name, link, network.clock.kind),
+        ),
+        servers,
     )
-    problem = _first(lines, servers)
     times = sets.file_times(there.ended_ns, done.started_ns)
     moved = numbers.bytes if numbers and numbers.bytes is not None else None if problem else size
     body_byte_s = size / body_s if body_s and not problem else None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from lab.assets.userlands import Userland
 from lab.assets.userlands import get as get_userland
 from lab.clients.registry import userland_of
-from lab.hosts.virtual.path import NAT_USERLAND, nats
+from lab.hosts.virtual.path import NAT_USERLAND
 from lab.model.cell import Cell
 from lab.model.endpoint import EndpointFile
 from lab.model.errors import NotSupported, UsageProblem
@@ -88,8 +88,8 @@ def found_userlands(named: Userlands, say: Callable[[str], None], http3: Http3Se
 
 
 def nodes_userlands(wiring: Wiring, say: Callable[[str], None]) -> Mapping[str, Userland]:
-    """Those of the path's NATs, by the nodes' hosts, built where that must be."""
-    return {node.host: get_userland(NAT_USERLAND, say) for node in nats(wiring.nodes)}
+    """The userlands of the path's NATs by their nodes' hosts. A missing userland is built."""
+    return {node.host: get_userland(NAT_USERLAND, say) for node in wiring.nats}
 
 
 def http3_server_of(topology: Topology) -> Http3Server:

@@ -159,7 +159,7 @@ class VirtualHost(PosixHost[VirtualProcess]):
 
     def bypass(self, other: Host) -> str:
         found = super().bypass(other)
-        address = getattr(other, "address_6", "")
+        address = other.address_6 if isinstance(other, VirtualHost) else ""
         return found or (ipv6.bypass(self, other.name, address) if address else "")
 
     def program(self, name: str) -> str:

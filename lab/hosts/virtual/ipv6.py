@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from lab.hosts.host import Host
 from lab.hosts.wiring import CLIENT_NET_6, LEAF, ROUTER_MACS, SERVER_NET_6, ip_batch
-from lab.link.hops import ipv6_detour
+from lab.link.hops import IPV6_RULE, ipv6_detour
 from lab.model.errors import LabFault
 from lab.model.wiring import Ipv6, SlowerIpv6
 
@@ -22,7 +22,6 @@ SETTLED_S = 12.0
 _NETS = {"client": CLIENT_NET_6, "server": SERVER_NET_6}
 # addr_gen_mode 1 makes no link-local address.
 _SETTINGS = {"accept_dad": 0, "accept_ra": 0, "router_solicitations": 0, "addr_gen_mode": 1, "disable_ipv6": 0}
-_RULE = "105"
 # More than two system calls and a program's start may add to a ping over an idle line.
 _ALLOWED_MS = 1.0
 
@@ -57,7 +56,7 @@ def router_script(ports: Mapping[str, str], macs: Mapping[str, str], state: Ipv6
         script += [shlex.join(command) for command in detour.setup(f"{SERVER_NET_6}::2")]
     elif state != "open":
         action = "blackhole" if state == "dead" else "unreachable"
-        script.append(f"ip -6 rule add pref {_RULE} iif {ports['client']} {action}")
+        script.append(f"ip -6 rule add pref {IPV6_RULE} iif {ports['client']} {action}")
     return "\n".join(script)
 
 

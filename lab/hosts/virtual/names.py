@@ -56,11 +56,12 @@ def _records(wiring: Wiring) -> dict[DnsKind, str]:
 
 def resolver_words(wiring: Wiring) -> list[str]:
     """The resolver's answers, as `names_script` takes them. Without one there are none."""
+    if not wiring.dns:
+        return []
     words = []
     for kind, record in _records(wiring).items():
-        if wiring.dns:
-            lookup = wiring.dns.lookup(kind)
-            words.append(f"{kind}:{lookup.delay.ns if lookup.delay else 0}:{lookup.answer}:{record}")
+        delay, answer = wiring.dns.lookup(kind)
+        words.append(f"{kind}:{delay.ns}:{answer}:{record}")
     return words
 
 

@@ -1,9 +1,9 @@
 """Runs on the router of a machine in virtual time: a resolver that knows the server's name, and takes its time.
 
-usage: names_script.py ADDRESS NAME KIND:DELAY_NS:ANSWER[:RECORD] ...
+usage: names_script.py ADDRESS NAME KIND:DELAY_NS:ANSWER:RECORD ...
 
-Standard library only. KIND is `a` or `aaaa`; ANSWER is `address`, with a RECORD where the name has one of the kind; `failure`; or
-`silence`. Another name is answered with "no such name", another kind of question with "no such record". Messages are those of
+Standard library only. KIND is `a` or `aaaa`; ANSWER is `address`, `failure` or `silence`; RECORD may be empty: there is none.
+Another name is answered with "no such name", another kind of question with "no such record". Messages are those of
 RFC 1035, over UDP; a question over TCP meets no listener. Ends with exit 0 on SIGTERM.
 """
 
@@ -27,11 +27,10 @@ class Lookup:
     """The answers to one kind of question."""
 
     def __init__(self, words: str) -> None:
-        self.kind, delay_ns, self.answer, record = (words + ":").split(":", 3)
+        self.kind, delay_ns, self.answer, record = words.split(":", 3)
         self.delay_ns = int(delay_ns)
         family = socket.AF_INET if self.kind == "a" else socket.AF_INET6
-        text = record.removesuffix(":")
-        self.record = socket.inet_pton(family, text) if text else b""
+        self.record = socket.inet_pton(family, record) if record else b""
 
 
 def stop(_number: int, _frame: object) -> None:

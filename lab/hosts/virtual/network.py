@@ -134,9 +134,8 @@ def open_network(
         if wiring.dns:
             nearest = wiring.path[0]
             names.start_resolver(made.nodes[nearest.name] if isinstance(nearest, PathNode) else made.wire, wiring)
-        for node in path.nats(wiring.nodes):
-            assert node.nat is not None
-            made.nodes[node.name].under_test.run(["/bin/sh", "-ec", path.nat_script(node.nat)], root=True)
+        for node, nat in wiring.nats.items():
+            made.nodes[node.name].under_test.run(["/bin/sh", "-ec", path.nat_script(nat)], root=True)
         # This ends a second after the start. Before, iputils' ping takes the clock's 0 seconds for a clock that it has not read
         # yet, and sends without waiting for its interval.
         made.vary(seed)

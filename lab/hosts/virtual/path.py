@@ -9,13 +9,12 @@ without a path; those between have numbers of their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from lab.hosts.host import Host
 from lab.hosts.namespaces.network import PORTS, QUIET_IPV6, leaf_macs
 from lab.hosts.wiring import CLIENT_NET, LEAF, ROUTER_MACS, SERVER_NET, ip_batch
 from lab.model.errors import LabFault
-from lab.model.wiring import Nat, PathNode, Wiring
+from lab.model.wiring import Nat, Wiring
 
 NAT_USERLAND = "debian:13+nftables"
 """The userland whose `nft` a NAT runs."""
@@ -46,12 +45,12 @@ def _nets(wiring: Wiring) -> list[str]:
 
 def _macs(index: int, last: int) -> tuple[str, str]:
     """The addresses of both ends of a wire."""
-    own = (_MAC.format(index, 1), _MAC.format(index, 2))
-    left = leaf_macs()["client"] if index == 0 else own[0]
-    right = leaf_macs()["server"] if index == last else own[1]
+    near, far = _MAC.format(index, 1), _MAC.format(index, 2)
     if index == 0:
-        return left, ROUTER_MACS["client"]
-    return (ROUTER_MACS["server"], right) if index == last else (left, right)
+        near, far = leaf_macs()["client"], ROUTER_MACS["client"]
+    elif index == last:
+        near, far = ROUTER_MACS["server"], leaf_macs()["server"]
+    return near, far
 
 
 def wires_script(wiring: Wiring) -> str:
@@ -67,11 +66,18 @@ def wires_script(wiring: Wiring) -> str:
     return ip_batch(lines)
 
 
+def _near_address(nets: list[str], index: int) -> str:
+    """The address of the node at that place in the network on its client's side.
+
+    It is the second host there, but in the client's own network, where it is the gateway.
+    """
+    return f"{nets[index]}.{1 if index == 0 else 2}"
+
+
 def node_script(wiring: Wiring, index: int) -> str:
     """On the node at that place of the path: its addresses, permanent neighbours, and routes."""
     nets, hops = _nets(wiring), [*wiring.hops]
-    # The network at a node's left has the node as its second host, but for the client's, where it is the gateway.
-    left, right = (f"{nets[index]}.{1 if index == 0 else 2}", f"{nets[index + 1]}.1")
+    left, right = _near_address(nets, index), f"{nets[index + 1]}.1"
     left_peer, right_peer = (f"{nets[index]}.{2 if index == 0 else 1}", f"{nets[index + 1]}.2")
     before, after = _macs(index, len(hops) - 1)[0], _macs(index + 1, len(hops) - 1)[1]
     lines = ["link set lo up"]
@@ -108,7 +114,7 @@ def memory_script(nat: Nat) -> str:
 def prove_order(client: Host, server: Host, wiring: Wiring) -> None:
     """A probe with k hops to live dies at the k-th node, and a probe with more arrives. Raises LabFault."""
     nets = _nets(wiring)
-    wanted = [f"{nets[index]}.{1 if index == 0 else 2}" for index in range(len(wiring.path))]
+    wanted = [_near_address(nets, index) for index in range(len(wiring.path))]
     found = [_dies_at(client, server.address, hops) for hops in range(1, len(wanted) + 1)]
     if found != wanted:
         raise LabFault(f"the path has nodes {', '.join(found)} in this order, not {', '.join(wanted)}")
@@ -123,8 +129,3 @@ def _dies_at(host: Host, address: str, hops: int) -> str:
 
 def _ping(host: Host, address: str, hops: int) -> str:
     return host.run(["ping", "-n", "-c", "1", "-W", "10", "-t", str(hops), address], check=False).text
-
-
-def nats(nodes: Sequence[PathNode]) -> list[PathNode]:
-    """The nodes that need a userland."""
-    return [node for node in nodes if node.nat]

@@ -85,7 +85,7 @@ def test_a_file_has_the_servers_addresses_unless_a_resolver_does(wiring: Wiring,
 
 
 def test_a_kind_may_have_its_own_answer_alone() -> None:
-    assert Dns(a=DnsLookup(answer="failure")).lookup("aaaa").answer == "address"
+    assert Dns(a=DnsLookup(answer="failure")).lookup("aaaa")[1] == "address"
 
 
 def test_the_gateway_has_the_name_of_the_node_that_it_is() -> None:

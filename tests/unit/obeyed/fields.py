@@ -39,7 +39,7 @@ class Pair(NamedTuple):
 
 
 def leaves(model: type[BaseModel], above: str = "") -> Iterator[Leaf]:
-    """Those of a model. The link of a node is one: the fields of a link have pairs of their own, of the judged link."""
+    """The fields of a model that have none of their own. A node's link counts as one: the judged link has all its pairs."""
     for name, field in model.model_fields.items():
         parts = [*_parts(field.annotation)]
         if (model.__name__, name) == ("PathNode", "link"):
